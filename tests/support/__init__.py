@@ -1,0 +1,1 @@
+"""Fixtures that several test areas share: real servers, started and ended by pid."""
