@@ -1,0 +1,49 @@
+"""The daemon's shared memory as this process maps it: once for each memory, however many blobs are looked at.
+
+Owns the mappings and every descriptor given to it; speaks to nobody.
+"""
+
+import mmap
+import os
+
+from kvberth.vineyard.wire import Location, MalformedError
+
+
+class SharedStores:
+    """The mapped memories of one connection, by the number that the daemon calls them."""
+
+    def __init__(self) -> None:
+        self._maps: dict[int, mmap.mmap] = {}
+
+    def add(self, location: Location, fd: int) -> None:
+        """Maps the memory behind `fd`, which is closed in any case; raises MalformedError where it cannot be mapped."""
+        try:
+            if location.store_fd not in self._maps:
+                self._maps[location.store_fd] = mmap.mmap(fd, location.map_bytes)
+        except (OSError, ValueError) as error:  # no memory at all, or shorter than was said
+            raise MalformedError(
+                f"sent a descriptor that {location.map_bytes} bytes cannot be mapped from: {error}"
+            ) from None
+        finally:
+            os.close(fd)
+
+    def view(self, location: Location) -> memoryview:
+        """Returns the blob's bytes, writable; raises MalformedError where its memory never came."""
+        if location.size == 0:  # an empty blob lies in no memory
+            return memoryview(bytearray())
+        mapped = self._maps.get(location.store_fd)
+        if mapped is None:
+            raise MalformedError(f"placed a blob in memory {location.store_fd}, which it never sent")
+        if location.offset + location.size > len(mapped):
+            raise MalformedError(f"placed a blob beyond the {len(mapped)} bytes of memory {location.store_fd}")
+        return memoryview(mapped)[location.offset : location.offset + location.size]
+
+    def close(self) -> None:
+        """Unmaps every memory that nobody looks at any more."""
+        for mapped in self._maps.values():
+            try:
+                mapped.close()
+            except BufferError:
+                # Somebody still holds a view, which must stay valid: Python unmaps when the last one is dropped.
+                continue
+        self._maps.clear()
