@@ -1,0 +1,21 @@
+"""The sign of life that every writer gives each second on plain NATS (not stored)."""
+
+from datetime import datetime
+
+from kvberth_schemas.model import Message
+
+ALIVE_PERIOD_S = 1.0
+"""How often a writer says that it is alive."""
+
+FRESH_FOR_S = 5.0
+"""How long a writer's word counts after its last complete sign of life, by the reader's own monotonic clock."""
+
+
+class Alive(Message):
+    """One sign of life: everything the instance said up to here is acknowledged by the stream."""
+
+    term: int
+    complete: bool
+    """Whether the stream holds the last state of all its subjects."""
+    stream_created: datetime | None
+    """Creation time of ``KVBERTH_EVENTS`` as the writer knows it; None while it knows no stream."""

@@ -1,0 +1,107 @@
+"""Pods: where engines (and caches on Kubernetes) are, and what they ask for. Written by pod_watcher or scheduler."""
+
+from enum import StrEnum
+from typing import ClassVar
+
+from kvberth_schemas.events.nodes import Resources
+from kvberth_schemas.model import Event, Message
+
+
+class PodRole(StrEnum):
+    """What a pod is to kvberth."""
+
+    ENGINE = "engine"
+    CACHE = "cache"
+    ETCD = "etcd"
+
+
+class Owner(Message):
+    """The top owner of a pod (a Deployment, say), and how many pods it wants (None: not known for its kind)."""
+
+    kind: str
+    name: str
+    uid: str
+    wanted: int | None = None
+
+
+class Toleration(Message):
+    """A toleration, as in the pod's spec."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+    toleration_seconds: int | None = None
+
+
+class SocketMount(Message):
+    """A directory on the host that may hold a cache's socket, and where the pod sees it."""
+
+    host_path: str
+    mount_path: str
+
+
+class PodState(Event):
+    """The whole present state of a pod, so that the last event of a subject needs no earlier one."""
+
+    ce_type: ClassVar[str]
+
+    uid: str
+    name: str
+    namespace: str
+    resource_version: int
+    role: PodRole
+    model: str | None = None
+    """Value of the label ``model.aibrix.ai/name``."""
+    workload: Owner | None = None
+    kvcache: str | None = None
+    """For caches: the KVCache that owns it."""
+    requests: Resources
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class: str | None = None
+    sockets: tuple[SocketMount, ...] = ()
+    """The directories below ``/var/run/vineyard-kubernetes`` that the pod mounts."""
+    run_as_user: int | None = None
+    supplemental_groups: tuple[int, ...] = ()
+    legacy: bool = False
+    ready: bool = False
+    restarts: int = 0
+    deleting: bool = False
+
+
+class PodScheduledV1(PodState):
+    """A pod is bound to a node and has not been ready yet."""
+
+    ce_type: ClassVar[str] = "kvberth.pod.scheduled.v1"
+    node: str
+
+
+class PodReadyV1(PodState):
+    """A bound pod has been ready; ``ready`` says whether it is now."""
+
+    ce_type: ClassVar[str] = "kvberth.pod.ready.v1"
+    node: str
+
+
+class PodWaitingV1(PodState):
+    """A pod has no node yet, and why."""
+
+    ce_type: ClassVar[str] = "kvberth.pod.waiting.v1"
+    why: str
+
+
+class PodGoneV1(Event):
+    """A pod is really gone: its processes have ended, or its node was deleted."""
+
+    ce_type: ClassVar[str] = "kvberth.pod.gone.v1"
+    uid: str
+    name: str
+    namespace: str
+    node: str | None = None
+    role: PodRole
+    model: str | None = None
+    workload: Owner | None = None
+    why: str
+
+
+PodEvent = PodScheduledV1 | PodReadyV1 | PodWaitingV1 | PodGoneV1

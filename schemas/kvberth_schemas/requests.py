@@ -1,0 +1,102 @@
+"""Requests to the bare backend's scheduler and its answers (NATS request and reply)."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from kvberth_schemas.events.nodes import Resources, Taint
+from kvberth_schemas.model import Message
+
+
+class Outcome(StrEnum):
+    """What became of one object of a request."""
+
+    ACCEPTED = "accepted"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+class Result(Message):
+    """The outcome for one object, with the field and the sentence where it was refused or ignored."""
+
+    kind: str
+    namespace: str | None
+    name: str
+    outcome: Outcome
+    field: str | None = None
+    sentence: str = ""
+
+
+class Reply(Message):
+    """The answer to every request but `workload`."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether any object was refused."""
+        return any(result.outcome is Outcome.REFUSED for result in self.results)
+
+
+class ApplyRequest(Message):
+    """Apply the documents of a file."""
+
+    text: str
+    source: str = "standard input"
+    namespace: str = "default"
+    """For objects that name none."""
+
+
+class ObjectRequest(Message):
+    """Delete an object (Deployment, StatefulSet, KVCache, Pod)."""
+
+    kind: str
+    namespace: str = "default"
+    name: str
+
+
+class ScaleRequest(Message):
+    """Set the number of replicas of a Deployment or StatefulSet."""
+
+    kind: str = "Deployment"
+    namespace: str = "default"
+    name: str
+    replicas: int = Field(ge=0, le=1000)
+
+
+class NodeRequest(Message):
+    """Cordon, uncordon, drain or delete a node."""
+
+    node: str
+
+
+class WorkloadRequest(Message):
+    """Placement's live read before a removal: what does that workload want now?"""
+
+    namespace: str
+    kind: str
+    name: str
+
+
+class WorkloadReply(Message):
+    """What a workload wants and has at this moment."""
+
+    found: bool
+    wanted: int
+    bound: int
+    """Pods of it that are bound to a node and not deleting."""
+    waiting: int = 0
+    deleting: int = 0
+
+
+class RegisterRequest(Message):
+    """A runner announces its node, at start and at each reconnect."""
+
+    node: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...] = ()
+    allocatable: Resources
+    unschedulable: bool = False
+    boot_id: str
+    root: str
+    """The node's root directory for sockets, so that `apply` can refuse a path that would grow too long."""

@@ -1,0 +1,85 @@
+"""Wants: what a node is asked to run or keep. Only an explicit ``stop`` or ``drop`` ends something."""
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from kvberth_schemas.events.pods import SocketMount
+from kvberth_schemas.model import Want
+
+
+class Why(StrEnum):
+    """What led to a want."""
+
+    WANTED = "wanted"
+    MOVED = "moved"
+    USER = "user"
+    SCALED = "scaled"
+    HUNG = "hung"
+    UPGRADE = "upgrade"
+
+
+class RestartPolicy(StrEnum):
+    """As in Kubernetes."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+
+
+class EngineWantV1(Want):
+    """Run (or stop) the engine of a pod. Written by the scheduler, read by the runner."""
+
+    ce_type: ClassVar[str] = "kvberth.want.engine.v1"
+    state: Literal["run", "stop"]
+    why: Why
+    namespace: str
+    pod_uid: str
+    pod_name: str
+    model: str
+    workload: str | None = None
+    """``Kind/name`` of the top owner."""
+    env: dict[str, str] = Field(default_factory=dict)
+    sockets: tuple[SocketMount, ...] = ()
+    """Host directories with sockets, and where the manifest mounts them."""
+    grace_s: float = 30.0
+    restart_policy: RestartPolicy = RestartPolicy.ALWAYS
+    gate: bool = False
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    gpus: int = 0
+
+
+class CacheWantV1(Want):
+    """Run (or stop) a cache. Written by placement on bare, read by the runner."""
+
+    ce_type: ClassVar[str] = "kvberth.want.cache.v1"
+    state: Literal["run", "stop"]
+    why: Why
+    namespace: str
+    kvcache: str
+    kvcache_uid: str
+    pool: str = ""
+    size_bytes: int
+    """The daemon's ``--size``."""
+    memory_bytes: int = 0
+    """What the cache counts for in its node's ``requested``: the manifest's memory."""
+    cpu_millis: int = 0
+    env: dict[str, str] = Field(default_factory=dict)
+    not_incarnation: str | None = None
+    """A daemon of this incarnation is ended and started anew."""
+
+
+class DirWantV1(Want):
+    """Keep (or drop) a cache's directory. Written by placement, read by the node's agent."""
+
+    ce_type: ClassVar[str] = "kvberth.want.dir.v1"
+    state: Literal["keep", "drop"]
+    why: Why
+    namespace: str
+    kvcache: str
+    mode: int = 0o700
+    gid: int | None = None
+    gate_policy: Literal["wait", "startWithoutCache"] | None = None
+    gate_timeout_s: float | None = None
