@@ -1,0 +1,104 @@
+"""What all models of users' objects share: strict types, Kubernetes' names, our own words for what is wrong.
+
+The models are the schema: they say what is refused at the door. They decide nothing else.
+"""
+
+import re
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from kvberth_schemas.quantity import QuantityError, check_amount
+
+FAULT: Final = "kvberth"
+"""Type of the pydantic errors that carry our own words: context {problem, remedy}."""
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_KEY_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def fault(problem: str, remedy: str) -> PydanticCustomError:
+    """Return the error that carries one of our sentences through pydantic."""
+    return PydanticCustomError(FAULT, "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
+
+
+class Tolerant(BaseModel):
+    """An object of Kubernetes' own: fields that we do not read are let through."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", alias_generator=to_camel)
+
+
+class Known(Tolerant):
+    """An object of which every field is known; others are kept apart (`model_extra`), so that they can be named."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def is_label_key(key: str) -> bool:
+    """Tell whether a text may be the key of a label or an annotation: `[domain/]name`."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not (len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix)):
+        return False
+    return len(name) <= 63 and _KEY_NAME.fullmatch(name) is not None
+
+
+def _dns_label(name: str) -> str:
+    if len(name) > 63:
+        raise fault(f"has {len(name)} characters", "write at most 63")
+    if not _LABEL.fullmatch(name):
+        remedy = "use lower-case letters, digits and '-', beginning and ending with a letter or digit"
+        raise fault(f"{name[:70]!r} is no DNS label", remedy)
+    return name
+
+
+def _dns_subdomain(name: str) -> str:
+    if len(name) > 253:
+        raise fault(f"has {len(name)} characters", "write at most 253")
+    if not _SUBDOMAIN.fullmatch(name):
+        remedy = "use lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit"
+        raise fault(f"{name[:70]!r} is no DNS name", remedy)
+    return name
+
+
+def _label_key(key: str) -> str:
+    if not is_label_key(key):
+        raise fault(f"{key[:70]!r} can't be the key of a label", "write it as nodes carry it: nvidia.com/gpu.product")
+    return key
+
+
+def _label_value(value: str) -> str:
+    if value and not (len(value) <= 63 and _KEY_NAME.fullmatch(value)):
+        remedy = "use up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"
+        raise fault(f"{value[:70]!r} can't be the value of a label", remedy)
+    return value
+
+
+def _quantity(value: object) -> str:
+    try:
+        check_amount(value)
+    except QuantityError as error:
+        raise fault(error.problem, error.remedy) from error
+    return str(value)
+
+
+DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+DnsSubdomain = Annotated[str, AfterValidator(_dns_subdomain)]
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]
+Labels = dict[LabelKey, LabelValue]
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Quantity = Annotated[str, BeforeValidator(_quantity)]
+"""The text of a quantity that is neither negative nor above 2^63-1; parse it with `kvberth_schemas.quantity`."""
+QuantityOrEmpty = Annotated[str, BeforeValidator(lambda value: value if value == "" else _quantity(value))]
+"""The same where AIBrix's own default is the empty text."""
+Resources = dict[str, Quantity]
+Json = dict[str, Any]
+
+Item = TypeVar("Item")
+Seq = Annotated[tuple[Item, ...], Strict(False)]
+"""A list, kept as a tuple (not strict, since JSON and YAML have lists only)."""

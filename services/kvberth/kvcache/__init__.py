@@ -1,0 +1,73 @@
+"""What a KVCache and an engine say: read, judged and named. A library of pure functions, without I/O."""
+
+from kvberth.kvcache.annotations import PAUSED, WORKLOAD
+from kvberth.kvcache.belongs import Assignment, Claim, Engine, Reason, assign, node_label_complaint
+from kvberth.kvcache.door import door_complaints, kind_of, node_complaints
+from kvberth.kvcache.engines import (
+    LEGACY_PREFIX,
+    MODEL_LABEL,
+    engine_container,
+    env_names,
+    is_engine,
+    is_legacy,
+    model_of,
+    requested_resources,
+    socket_host_paths,
+)
+from kvberth.kvcache.names import cache_set_name, children, etcd_service_name, name_complaints, rpc_service_name
+from kvberth.kvcache.normalise import normalise
+from kvberth.kvcache.paths import (
+    HOST_PREFIX,
+    MAX_SOCKET_PATH,
+    SOCKET_NAME,
+    host_directory,
+    kvcache_of_host_path,
+    map_host_path,
+    socket_path,
+    socket_path_complaint,
+)
+from kvberth.kvcache.spec import CacheSize, GateSpec, KVCacheSpec, PlacementSpec, PoolSpec
+from kvberth_schemas.manifests import Complaint
+
+__all__ = [
+    "HOST_PREFIX",
+    "LEGACY_PREFIX",
+    "MAX_SOCKET_PATH",
+    "MODEL_LABEL",
+    "PAUSED",
+    "SOCKET_NAME",
+    "WORKLOAD",
+    "Assignment",
+    "CacheSize",
+    "Claim",
+    "Complaint",
+    "Engine",
+    "GateSpec",
+    "KVCacheSpec",
+    "PlacementSpec",
+    "PoolSpec",
+    "Reason",
+    "assign",
+    "cache_set_name",
+    "children",
+    "door_complaints",
+    "engine_container",
+    "env_names",
+    "etcd_service_name",
+    "host_directory",
+    "is_engine",
+    "is_legacy",
+    "kind_of",
+    "kvcache_of_host_path",
+    "map_host_path",
+    "model_of",
+    "name_complaints",
+    "node_complaints",
+    "node_label_complaint",
+    "normalise",
+    "requested_resources",
+    "rpc_service_name",
+    "socket_host_paths",
+    "socket_path",
+    "socket_path_complaint",
+]

@@ -1,0 +1,96 @@
+"""What is refused at the door: what the schema of a KVCache, a Deployment or a StatefulSet would not let in.
+
+Pure, and never raises, whatever the object is. What needs more than the schema is `normalise`'s to say.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+
+from kvberth.kvcache.faults import schema_faults, shown
+from kvberth_schemas.manifests import Complaint, Deployment, KVCacheManifest, Node, StatefulSet
+from kvberth_schemas.manifests.kvcache import API_GROUP, API_VERSION
+
+Kind = Literal["KVCache", "Deployment", "StatefulSet"]
+
+_MODELS: Final[dict[str, type[BaseModel]]] = {
+    "KVCache": KVCacheManifest,
+    "Deployment": Deployment,
+    "StatefulSet": StatefulSet,
+}
+_VERSIONS: Final = {"KVCache": API_VERSION, "Deployment": "apps/v1", "StatefulSet": "apps/v1"}
+_SPELLINGS: Final = {
+    spelling: kind for kind in _MODELS for spelling in (kind.lower(), f"{kind.lower()}s", f"{kind.lower()}es")
+}
+# Where these kinds have lived, or are written by mistake; other groups have kinds of the same name of their own.
+_WORKLOAD_GROUPS: Final = frozenset({"apps", "app", "extensions", ""})
+
+
+def kind_of(raw: Mapping[str, Any]) -> Kind | None:
+    """Tell which of the kinds that we act on an object means to be, misspellings included; None for other kinds."""
+    kind, version = raw.get("kind"), raw.get("apiVersion")
+    meant = _SPELLINGS.get(kind.lower().replace("-", "").replace("_", "")) if isinstance(kind, str) else None
+    if meant is None:
+        return None
+    group = version.rpartition("/")[0].lower() if isinstance(version, str) else ""
+    if meant != "KVCache" and group not in _WORKLOAD_GROUPS:
+        return None
+    return meant  # type: ignore[return-value]  # the keys of _MODELS are the kinds
+
+
+def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
+    """Return why an object is refused; empty for one that is let in, and for kinds that are not ours to judge."""
+    kind = kind_of(raw)
+    if kind is None:
+        return list(_identity_faults(raw))
+    # The identity has sentences of its own; the schema then judges the rest under the right names.
+    named = {**raw, "kind": kind, "apiVersion": _VERSIONS[kind]}
+    faults = [*_misnamed(raw, kind), *schema_faults(_MODELS[kind], named)]
+    if kind != "KVCache" and not faults:
+        faults.extend(_selector_faults(_MODELS[kind].model_validate(named)))
+    return faults
+
+
+def node_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
+    """Return why an entry of a nodes file is refused."""
+    return schema_faults(Node, raw)
+
+
+def _identity_faults(raw: Mapping[str, Any]) -> Iterator[Complaint]:
+    for field, example in (("apiVersion", API_VERSION), ("kind", "KVCache")):
+        value = raw.get(field)
+        if value is None or value == "":
+            yield Complaint(field, "is missing", f"write it, such as {example}")
+        elif not isinstance(value, str):
+            yield Complaint(field, f"must be a text, not {shown(value)}", f"write it, such as {example}")
+
+
+def _misnamed(raw: Mapping[str, Any], kind: Kind) -> Iterator[Complaint]:
+    version, wanted = raw.get("apiVersion"), _VERSIONS[kind]
+    if version is None:
+        yield Complaint("apiVersion", "is missing", f"write {wanted}")
+    elif version != wanted:
+        words = (
+            "is no version that is served" if _group(version) in {API_GROUP, "apps"} else f"is not where {kind} lives"
+        )
+        yield Complaint("apiVersion", f"{shown(version)} {words}", f"write {wanted}")
+    if raw.get("kind") != kind:
+        yield Complaint("kind", f"{shown(raw.get('kind'))} is no kind", f"write {kind}")
+
+
+def _group(version: object) -> str:
+    return version.rpartition("/")[0] if isinstance(version, str) else ""
+
+
+def _selector_faults(workload: BaseModel) -> Iterator[Complaint]:
+    assert isinstance(workload, Deployment | StatefulSet)
+    selector, labels = workload.spec.selector, workload.spec.template.labels
+    if selector.is_empty:
+        yield Complaint("spec.selector", "is empty", "name labels that the template gives its pods")
+    elif not selector.matches(labels):
+        missing = [key for key, value in (selector.match_labels or {}).items() if labels.get(key) != value]
+        wanted = ", ".join(f"{key}={(selector.match_labels or {})[key]}" for key in missing) or "its matchExpressions"
+        found = ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "no labels"
+        problem = f"selects {wanted}, but the template's pods carry {found}"
+        yield Complaint("spec.selector", problem, "make the selector and spec.template.metadata.labels agree")

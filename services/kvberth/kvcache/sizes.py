@@ -1,0 +1,83 @@
+"""How much of a cache's memory its store gets: limit minus headroom, or what the manifest asks for. Pure."""
+
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+from kvberth.kvcache.findings import Findings
+from kvberth.kvcache.generations import Asked, CacheBlock
+from kvberth.kvcache.spec import CacheSize
+from kvberth_schemas.manifests.kvcache import MemorySpec
+from kvberth_schemas.quantity import QuantityError, format_bytes, parse_bytes, parse_cpu, parse_quantity
+
+DEFAULT_CPU: Final = "1"
+DEFAULT_MEMORY: Final = "2Gi"
+MIN_MEMORY_BYTES: Final = 128 * 2**20
+MIN_STORE_BYTES: Final = 64 * 2**20
+_MIN_HEADROOM_BYTES: Final = 64 * 2**20
+_HEADROOM_FRACTION: Final = 0.05
+
+
+def cache_size(block: CacheBlock, reserve: MemorySpec | None, findings: Findings) -> CacheSize:
+    """Return what one cache may use; what can't be is complained about, and the default stands in for it."""
+    if block.cpu is None:
+        findings.defaults.append(f"cpu {DEFAULT_CPU}, since the manifest names none")
+    if block.memory is None:
+        findings.defaults.append(f"memory {DEFAULT_MEMORY}, since the manifest names none")
+    limit = _memory(block.memory, findings)
+    store = limit - _headroom(limit, reserve)
+    if store < MIN_STORE_BYTES and limit >= MIN_MEMORY_BYTES:
+        problem = f"leaves {format_bytes(max(store, 0))} of {format_bytes(limit)} to the store"
+        findings.complain("spec.memory", problem, f"leave at least {format_bytes(MIN_STORE_BYTES)} to it")
+    if block.shared is not None:
+        store = _asked_store(block.shared, limit, store, findings)
+    return CacheSize(parse_cpu(block.cpu.text if block.cpu else DEFAULT_CPU), limit, max(store, 0))
+
+
+def _memory(memory: Asked | None, findings: Findings) -> int:
+    if memory is None:
+        return parse_bytes(DEFAULT_MEMORY)
+    try:
+        limit = parse_bytes(memory.text)
+    except QuantityError as error:
+        findings.complain(memory.field, error.problem, error.remedy)
+        return parse_bytes(DEFAULT_MEMORY)
+    if limit < MIN_MEMORY_BYTES:
+        size = format_bytes(limit) if limit >= 1024 else f"{limit} bytes"
+        problem = f"{memory.text} is {size}, which leaves no room for a store"
+        findings.complain(memory.field, problem, f"write at least {format_bytes(MIN_MEMORY_BYTES)}, such as 72Gi")
+    return limit
+
+
+def _headroom(limit: int, memory: MemorySpec | None) -> int:
+    fraction = _HEADROOM_FRACTION if memory is None or memory.headroom_fraction is None else memory.headroom_fraction
+    reserve = _MIN_HEADROOM_BYTES
+    if memory is not None and memory.reserve is not None:
+        reserve = int(parse_quantity(memory.reserve).to_integral_value(ROUND_CEILING))
+    return max(int(limit * Decimal(repr(fraction))), reserve)
+
+
+def _asked_store(shared: Asked, limit: int, most: int, findings: Findings) -> int:
+    """The first generation's sharedMemorySize, as far as the container has room for it."""
+    try:
+        asked = parse_bytes(shared.text)
+    except QuantityError as error:
+        findings.complain(shared.field, error.problem, error.remedy)
+        return most
+    if asked > limit:
+        findings.complain(
+            shared.field,
+            f"{shared.text} is more than the memory of the cache, {format_bytes(limit)}",
+            "lower it or raise memory",
+        )
+    elif asked < MIN_STORE_BYTES:
+        findings.complain(
+            shared.field, f"{shared.text} is too small for a store", f"write at least {format_bytes(MIN_STORE_BYTES)}"
+        )
+    elif asked > most:
+        findings.notes.append(
+            f"{shared.field} {shared.text} leaves less than the headroom below memory {format_bytes(limit)}: "
+            f"the store gets {format_bytes(most)}"
+        )
+    else:
+        return asked
+    return most
