@@ -1,0 +1,32 @@
+"""The skeleton of every service: settings, logs, telemetry, probes, and a process that ends when it is told to."""
+
+from kvberth.service.address_file import address_path
+from kvberth.service.checks import Checks
+from kvberth.service.context import ServiceContext, open_context
+from kvberth.service.errors import ServiceError, SettingsError
+from kvberth.service.lag import LagWatchdog
+from kvberth.service.logs import bound_cause, configure_logging
+from kvberth.service.run import EXIT_FAILED, EXIT_OK, EXIT_SETTINGS, run_service, serve
+from kvberth.service.settings import ServiceSettings, load_settings
+from kvberth.service.telemetry import SECONDS_BUCKETS, Telemetry
+
+__all__ = [
+    "EXIT_FAILED",
+    "EXIT_OK",
+    "EXIT_SETTINGS",
+    "SECONDS_BUCKETS",
+    "Checks",
+    "LagWatchdog",
+    "ServiceContext",
+    "ServiceError",
+    "ServiceSettings",
+    "SettingsError",
+    "Telemetry",
+    "address_path",
+    "bound_cause",
+    "configure_logging",
+    "load_settings",
+    "open_context",
+    "run_service",
+    "serve",
+]
