@@ -179,7 +179,7 @@ class Client:
     async def _view(self, location: Location) -> memoryview:
         if location.fd_follows:
             self._stores.add(location, await self._connection.receive_fd())
-        self._connection.check_open()  # closed in the meantime, the memories are no longer mapped
+        self._connection.raise_if_closed()  # closed in the meantime, the memories are no longer mapped
         return self._stores.view(location)
 
 

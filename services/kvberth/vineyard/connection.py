@@ -80,7 +80,7 @@ class Connection:
         """Returns the descriptor that comes with the next byte; it is the caller's to close."""
         await self._take(1)
         if not self._fds:
-            self._raise_failure()
+            self.raise_if_closed()
             raise wire.MalformedError("announced a file descriptor and sent none")
         return self._fds.popleft()
 
@@ -115,14 +115,15 @@ class Connection:
 
     async def _take(self, count: int) -> bytes:
         while len(self._inbox) < count:
-            self._raise_failure()
+            self.raise_if_closed()
             self._arrived.clear()
             await self._arrived.wait()
         taken = bytes(self._inbox[:count])
         del self._inbox[:count]
         return taken
 
-    def _raise_failure(self) -> None:
+    def raise_if_closed(self) -> None:
+        """Raises what closed the stream: for a request in flight, which is what it happened to."""
         if self.closed.is_set():
             kind, why = self._failure
             raise kind(self.path, why)

@@ -18,8 +18,8 @@ class SharedStores:
     def add(self, location: Location, fd: int) -> None:
         """Maps the memory behind `fd`, which is closed in any case; raises MalformedError where it cannot be mapped."""
         try:
-            if location.store_fd not in self._maps:
-                self._maps[location.store_fd] = mmap.mmap(fd, location.map_bytes)
+            # The daemon sends each memory once. A second one by the same number replaces the first, whose views stay.
+            self._maps[location.store_fd] = mmap.mmap(fd, location.map_bytes)
         except (OSError, ValueError) as error:  # no memory at all, or shorter than was said
             raise MalformedError(
                 f"sent a descriptor that {location.map_bytes} bytes cannot be mapped from: {error}"
@@ -34,8 +34,8 @@ class SharedStores:
         mapped = self._maps.get(location.store_fd)
         if mapped is None:
             raise MalformedError(f"placed a blob in memory {location.store_fd}, which it never sent")
-        if location.offset + location.size > len(mapped):
-            raise MalformedError(f"placed a blob beyond the {len(mapped)} bytes of memory {location.store_fd}")
+        if len(mapped) != location.map_bytes:
+            raise MalformedError(f"sent {len(mapped)} bytes as memory {location.store_fd}, now of {location.map_bytes}")
         return memoryview(mapped)[location.offset : location.offset + location.size]
 
     def close(self) -> None:

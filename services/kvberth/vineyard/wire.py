@@ -18,8 +18,8 @@ PROTOCOL_VERSION = "0.24.2"
 CODE_OBJECT_MISSING = 12
 CODE_NOT_SEALED = 14
 CODE_NOT_ENOUGH_MEMORY = 41
-MAX_SIZE = 2**63 - 1
-"""The daemon counts sizes in signed 64 bits: one byte more and vineyardd 0.24.2 dies of a SIGSEGV."""
+MAX_SIZE = 2**62
+"""The daemon adds sizes up in signed 64 bits and dies of a SIGSEGV where the sum overflows: stay well below."""
 
 # The daemon adds one word to the length of the memory that it shares, for its own allocator.
 _MAP_EXTRA_BYTES = 8
