@@ -87,7 +87,7 @@ class HttpServer:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._exchange(reader, writer)
-        except (TimeoutError, ConnectionError):
+        except OSError:  # TimeoutError is one too
             _log.debug("HTTP client was too slow or went away", peer=writer.get_extra_info("peername"))
         finally:
             self._open.pop(task, None)

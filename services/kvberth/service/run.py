@@ -1,8 +1,8 @@
 """Runs one service as a process: sets it up, waits for its end or a signal, and makes sure that it ends.
 
 Exit codes: 0 stopped by a signal or finished; 1 failed, or had to be ended by force; 2 wrong settings, nothing was
-started. SIGTERM or SIGINT sets `stopping`; `main` then has `shutdown_timeout_s` before it is cancelled, a second
-signal cancels it at once, and a few seconds later the process is ended whatever its tasks do. Children are left
+started. SIGTERM or SIGINT sets `stopping`; `main` then has `shutdown_timeout_s` before it is cancelled, the same
+signal again cancels it at once, and a few seconds later the process is ended whatever its tasks do. Children are left
 alone: they outlive their service by design.
 """
 
@@ -35,6 +35,8 @@ CANCEL_GRACE_S = 2.0
 TEARDOWN_S = 5.0
 """Seconds for the rest: probes, left-over tasks and threads, spans that wait for the collector."""
 
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 S = TypeVar("S", bound=ServiceSettings)
 Main = Callable[[ServiceContext[S]], Coroutine[object, object, None]]
 
@@ -59,7 +61,7 @@ def run_service(service: str, settings: S, main: Main[S], *, telemetry: Telemetr
     configure_logging(settings, service)
     telemetry = telemetry or Telemetry.of(service, settings)
     file = AddressFile(address_path(settings.state, service, settings.node)) if settings.state_given else None
-    with asyncio.Runner() as runner:
+    with _signal_handlers_restored(), asyncio.Runner() as runner:
         deadline = ExitDeadline(runner.get_loop(), EXIT_FAILED, file.remove if file else lambda: None)
         try:
             return runner.run(_run(service, settings, main, _Process(telemetry, file, deadline)))
@@ -84,10 +86,10 @@ class _Process:
 async def _run(service: str, settings: S, main: Main[S], process: _Process) -> int:
     try:
         async with open_context(service, settings, process.telemetry) as context:
-            _announce(context, process.file)
             task = asyncio.create_task(main(context), name=f"main of {service}")
-            with _stop_on_signals(context, task, process.deadline):
-                await _wait_for_end(context, task, process.deadline)
+            _stop_on_signals(context, task, process.deadline)
+            _announce(context, process.file)
+            await _wait_for_end(context, task, process.deadline)
             return _exit_code(context, task)
     except ServiceError as error:
         _log.error(str(error))
@@ -103,32 +105,40 @@ def _announce(context: ServiceContext[S], file: AddressFile | None) -> None:
     _log.info("service started", http=context.http_address)
 
 
-@contextmanager
-def _stop_on_signals(context: ServiceContext[S], task: "asyncio.Task[None]", deadline: ExitDeadline) -> Iterator[None]:
-    """Stop on the first SIGTERM or SIGINT, cancel on the second.
+def _stop_on_signals(context: ServiceContext[S], task: "asyncio.Task[None]", deadline: ExitDeadline) -> None:
+    """Stop on SIGTERM and SIGINT; cancel when the same one comes again.
 
-    Plain signal handlers, not the loop's: those would never run while a call blocks the loop, and then nothing would
-    start the deadline.
+    The same one, because Ctrl-C reaches a whole process group, and a supervisor in it then sends its SIGTERM too. Plain
+    signal handlers, not the loop's: those would never run while a call blocks the loop, and nothing would start the
+    deadline. They stay until the process ends, so that a late signal doesn't kill it half torn down.
     """
     loop = asyncio.get_running_loop()
+    seen: set[int] = set()
 
-    def stop(name: str) -> None:
-        if context.stopping.is_set():
+    def stop(number: int) -> None:
+        if number in seen:
             task.cancel()
             return
-        _log.info("service is stopping", signal=name)
+        seen.add(number)
+        _log.info("service is stopping", signal=signal.Signals(number).name)
         context.stopping.set()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         deadline.start(_longest_end_s(context.settings))
-        loop.call_soon_threadsafe(stop, signal.Signals(number).name)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop, number)
 
-    old = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in _STOP_SIGNALS:
+        signal.signal(number, handle)
+
+
+@contextmanager
+def _signal_handlers_restored() -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     try:
         yield
     finally:
-        # Until the process has ended a further signal changes nothing: the deadline is running, or about to.
-        for number, handler in old.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
@@ -141,7 +151,9 @@ async def _wait_for_end(context: ServiceContext[S], task: "asyncio.Task[None]", 
     stopping = asyncio.create_task(context.stopping.wait(), name="wait for a signal")
     await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    deadline.start(_longest_end_s(context.settings))
+    if task.done():
+        return
+    deadline.start(_longest_end_s(context.settings))  # whoever set `stopping`, not only a signal
     if await _ends_within(task, context.settings.shutdown_timeout_s):
         return
     _log.warning("service did not stop in time and is cancelled", waited_s=context.settings.shutdown_timeout_s)

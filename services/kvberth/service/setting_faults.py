@@ -41,11 +41,13 @@ def describe_unparsed(error: "SettingsError", cls: "type[BaseSettings]", prefix:
 
 def _where(path: list[str], prefix: str, file: str | None) -> str:
     """The environment wins over the file, so a variable that is set is the one to blame."""
-    variable = (prefix + path[0]).upper() if path else prefix + "*"
-    related = [key for key, value in os.environ.items() if value and key.upper().startswith(variable)]
-    of_variable = any(key.upper() in {variable, variable + "__" + "__".join(path[1:]).upper()} for key in related)
-    if of_variable or not file:
-        return "__".join([variable, *(part.upper() for part in path[1:])])
+    whole = (prefix + path[0]).upper() if path else prefix + "*"
+    exact = "__".join([whole, *(part.upper() for part in path[1:])])
+    set_variables = {key.upper() for key, value in os.environ.items() if value}
+    if exact in set_variables or not file:
+        return exact
+    if whole in set_variables:  # one JSON value for the whole field
+        return f"{whole} ({'.'.join(path[1:])})"
     return f"{file}: {'.'.join(path)}"
 
 

@@ -33,7 +33,7 @@ from kvberth.service.settings import ServiceSettings
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds for every histogram in seconds: OpenTelemetry's own are meant for milliseconds."""
 
-_EXPORT_TIMEOUT_S = 2.0
+_EXPORT_TIMEOUT_S = 1.5  # shutdown() waits for the request that is under way and for one more
 _EXPORT_QUEUE = 1024  # spans that wait for the collector; one request takes them all, which bounds shutdown()
 
 

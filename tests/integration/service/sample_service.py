@@ -5,6 +5,8 @@ import contextlib
 import sys
 import time
 
+import structlog
+
 from kvberth.service import ServiceContext, ServiceError, ServiceSettings, serve
 
 
@@ -15,6 +17,13 @@ async def obedient(context: ServiceContext[ServiceSettings]) -> None:
 async def deaf(context: ServiceContext[ServiceSettings]) -> None:
     """Never looks at `stopping`, but can be cancelled."""
     await asyncio.Event().wait()
+
+
+async def slow(context: ServiceContext[ServiceSettings]) -> None:
+    """Has work to finish after it was told to stop."""
+    await context.stopping.wait()
+    await asyncio.sleep(0.3)
+    structlog.get_logger().info("work is finished")
 
 
 async def stubborn(context: ServiceContext[ServiceSettings]) -> None:

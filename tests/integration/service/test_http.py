@@ -90,7 +90,12 @@ async def test_metrics_hold_seconds_buckets_and_the_process(context):
     assert b"process_resident_memory_bytes" in body
     assert b"process_cpu_seconds_total" in body
     assert b"process_open_fds" in body
-    assert b"kvberth_loop_lag_seconds_bucket" in body
+
+
+async def test_the_lag_of_the_loop_is_scraped_in_seconds(context):
+    async with asyncio.timeout(5):
+        while b'kvberth_loop_lag_seconds_bucket{le="0.005"}' not in (await get(context, "/metrics"))[2]:
+            pass
 
 
 async def test_head_gets_the_headers_alone(context):

@@ -60,7 +60,7 @@ def test_a_main_that_does_not_listen_is_cancelled_after_its_time(start):
     assert "service did not stop in time and is cancelled" in sample.events()
 
 
-def test_a_second_signal_cancels_at_once(start):
+def test_a_second_ctrl_c_cancels_at_once(start):
     sample = start("deaf", KVBERTH_SHUTDOWN_TIMEOUT_S="60")
     sample.started()
     sample.process.send_signal(signal.SIGINT)
@@ -68,6 +68,16 @@ def test_a_second_signal_cancels_at_once(start):
     code, seconds = sample.stop(signal.SIGINT)
     assert code == 0
     assert seconds < 3
+
+
+def test_ctrl_c_to_the_group_and_a_supervisors_sigterm_leave_the_service_its_time(start):
+    sample = start("slow")
+    sample.started()
+    sample.process.send_signal(signal.SIGINT)
+    sample.wait_for_event("service is stopping")
+    code, _ = sample.stop(signal.SIGTERM)
+    assert code == 0
+    assert "work is finished" in sample.events()
 
 
 def test_a_main_that_swallows_its_cancellation_is_named_and_ended_with_exit_1(start):

@@ -1,7 +1,9 @@
 """Traces that continue from one event to the next, and metrics in seconds."""
 
 import asyncio
+import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -10,6 +12,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from kvberth.service import SECONDS_BUCKETS, Telemetry
+from kvberth.service.run import TEARDOWN_S
 
 
 def value_of(telemetry, prefix):
@@ -177,3 +180,13 @@ def test_spans_reach_a_collector_by_setting_only():
     ((path, body),) = received
     assert path == "/v1/traces"
     assert b"pod.scheduled" in body
+
+
+def test_a_collector_that_never_answers_holds_the_shutdown_for_seconds_only():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        exporting = Telemetry("sample", otlp_endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with exporting.handling("pod.scheduled", None, "e1"):
+            pass
+        began = time.monotonic()
+        exporting.shutdown()
+    assert time.monotonic() - began < TEARDOWN_S
