@@ -11,6 +11,7 @@ MAX_VALUE: Final = 2**63 - 1
 """The API server caps every quantity here (and at its negative)."""
 
 _MAX_TEXT = 64
+_HUGE = 10**_MAX_TEXT // 10
 _MAX_EXPONENT = 400  # far beyond every cap, far below what makes Decimal arithmetic slow
 _EXACT = Context(prec=1024)
 _NANO = Decimal("1e-9")
@@ -45,7 +46,10 @@ def parse_quantity(value: object) -> Decimal:
 
 
 def check_amount(value: object) -> Decimal:
-    """Return the value of a quantity that counts a resource: neither negative nor above 2^63-1. Raises QuantityError."""
+    """Return the value of a quantity that counts a resource: neither negative nor above 2^63-1.
+
+    Raises QuantityError.
+    """
     exact = _exact(value)
     if exact < 0:
         raise QuantityError(f"{_shown(value)} is negative", "write an amount of 0 or more")
@@ -70,14 +74,14 @@ def parse_cpu(value: object) -> Decimal:
 
 
 def format_bytes(count: int) -> str:
-    """Return bytes as people write them, such as `68.4Gi`; one decimal place at most, cut rather than rounded."""
+    """Return bytes as people write them, such as `68.4Gi`: rounded to one decimal place of the fitting unit."""
     sign, size = ("-", -count) if count < 0 else ("", count)
     unit, factor = "", 1
     for name, value in _BINARY.items():
-        if size >= value:
+        # From 1023.95 of a unit on, the next one reads better than its rounded 1024.
+        if size * 20 >= value * 20 - value // 1024:
             unit, factor = name, value
-    tenths = size * 10 // factor
-    whole, tenth = divmod(tenths, 10)
+    whole, tenth = divmod((size * 20 + factor) // (2 * factor), 10)
     return f"{sign}{whole}.{tenth}{unit}" if tenth else f"{sign}{whole}{unit}"
 
 
@@ -97,10 +101,10 @@ def _exact(value: object) -> Decimal:
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError(f"{_shown(value)} is no quantity", "write a number with a unit, such as 72Gi or 500m")
-    if isinstance(value, int) and abs(value) > MAX_VALUE:
-        return f"{value:+.0e}" if abs(value) < 10**300 else "1e400"
+    if isinstance(value, int) and abs(value) > _HUGE:
+        return "1e400" if value > 0 else "-1e400"  # Python refuses to write very long numbers out
     return str(value)
 
 
@@ -151,7 +155,9 @@ def _plain(value: Decimal) -> str:
 
 
 def _shown(value: object) -> str:
-    return _cut(value if isinstance(value, str) else repr(value))
+    if isinstance(value, bool | str) or not isinstance(value, int | float):
+        return _cut(value if isinstance(value, str) else repr(value))
+    return _cut(_text(value))
 
 
 def _cut(text: str) -> str:

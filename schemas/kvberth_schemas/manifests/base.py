@@ -86,6 +86,7 @@ def _quantity(value: object) -> str:
 
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 DnsSubdomain = Annotated[str, AfterValidator(_dns_subdomain)]
+AnnotationKey = Annotated[str, AfterValidator(lambda key: _label_key(key.lower()) and key)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
 Labels = dict[LabelKey, LabelValue]

@@ -13,6 +13,7 @@ import yaml
 MAX_VALUES: Final = 200_000
 """Values in one document after its anchors are written out; more is refused."""
 MAX_DEPTH: Final = 64
+_MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class DocumentError(ValueError):
@@ -30,16 +31,40 @@ class DocumentError(ValueError):
 class _Loader(yaml.SafeLoader):
     """YAML 1.1 as Kubernetes reads it: no dates, no key twice."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 (PyYAML's stubs call it a dict)
+        """Refuse a key that stands twice, as kubectl does; PyYAML would keep the last."""
+        node = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if (key.tag, key.value) in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} stands twice in one object", key.start_mark
-                    )
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                problem = f"the key {key.value!r} stands twice in one object"
+                raise yaml.composer.ComposerError(None, None, problem, key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
                 seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Write merges (`<<`) out: own keys win, then the earlier source. PyYAML's own loses overrides of merges."""
+        merges = [value for key, value in node.value if key.tag == _MERGE]
+        node.value = [(key, value) for key, value in node.value if key.tag != _MERGE]  # first, lest one merges itself
+        merged: dict[object, tuple[yaml.Node, yaml.Node]] = {}
+        for source in (item for value in merges for item in _sources(value)):
+            self.flatten_mapping(source)
+            for pair in source.value:
+                merged.setdefault(_identity(pair[0]), pair)
+        node.value = list({**merged, **{_identity(pair[0]): pair for pair in node.value}}.values())
+
+
+def _sources(value: yaml.Node) -> list[yaml.MappingNode]:
+    found = value.value if isinstance(value, yaml.SequenceNode) else [value]
+    for item in found:
+        if not isinstance(item, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(None, None, "only maps can be merged with '<<'", item.start_mark)
+    return list(found)
+
+
+def _identity(key: yaml.Node) -> object:
+    return (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else id(key)
 
 
 _Loader.yaml_implicit_resolvers = {

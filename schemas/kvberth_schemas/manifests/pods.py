@@ -8,12 +8,12 @@ from typing import Literal
 from pydantic import Field
 
 from kvberth_schemas.manifests.base import (
+    AnnotationKey,
     Count,
     DnsLabel,
     DnsSubdomain,
     Json,
     Known,
-    LabelKey,
     Labels,
     Resources,
     Seq,
@@ -31,14 +31,14 @@ class ObjectMeta(Tolerant):
     name: DnsSubdomain
     namespace: DnsLabel | None = None
     labels: Labels | None = None
-    annotations: dict[LabelKey, str] | None = None
+    annotations: dict[AnnotationKey, str] | None = None
 
 
 class TemplateMeta(Tolerant):
     """Metadata of a pod template: no name of its own."""
 
     labels: Labels | None = None
-    annotations: dict[LabelKey, str] | None = None
+    annotations: dict[AnnotationKey, str] | None = None
 
 
 class EnvVar(Known):

@@ -138,7 +138,8 @@ def _nobody(engine: Engine, known: list[Claim]) -> Assignment:
     mounted = [claim.spec for claim in known if claim.spec.name in engine.directories]
     if mounted:
         spec = mounted[0]
-        message = f"engine of {engine.model} mounts the directory of KVCache {spec.name}, which asks for workload {spec.workload}"
+        asks = f"which asks for workload {spec.workload}"
+        message = f"engine of {engine.model} mounts the directory of KVCache {spec.name}, {asks}"
         return Assignment(None, Reason.LABELS_DO_NOT_MEET, message)
     workloads = {claim.spec.workload: claim.spec.name for claim in known if claim.spec.workload is not None}
     close = difflib.get_close_matches(engine.model[:253], list(workloads), n=1, cutoff=0.8)

@@ -20,15 +20,15 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "StatefulSet": StatefulSet,
 }
 _VERSIONS: Final = {"KVCache": API_VERSION, "Deployment": "apps/v1", "StatefulSet": "apps/v1"}
-_SPELLINGS: Final = {
-    spelling: kind for kind in _MODELS for spelling in (kind.lower(), f"{kind.lower()}s", f"{kind.lower()}es")
-}
+_SPELLINGS: Final = {spelling: kind for kind in _MODELS for spelling in (kind.lower(), f"{kind.lower()}s")}
 # Where these kinds have lived, or are written by mistake; other groups have kinds of the same name of their own.
 _WORKLOAD_GROUPS: Final = frozenset({"apps", "app", "extensions", ""})
 
 
 def kind_of(raw: Mapping[str, Any]) -> Kind | None:
     """Tell which of the kinds that we act on an object means to be, misspellings included; None for other kinds."""
+    if not isinstance(raw, Mapping):
+        return None
     kind, version = raw.get("kind"), raw.get("apiVersion")
     meant = _SPELLINGS.get(kind.lower().replace("-", "").replace("_", "")) if isinstance(kind, str) else None
     if meant is None:
@@ -41,6 +41,8 @@ def kind_of(raw: Mapping[str, Any]) -> Kind | None:
 
 def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
     """Return why an object is refused; empty for one that is let in, and for kinds that are not ours to judge."""
+    if not isinstance(raw, Mapping):
+        return [Complaint("document", f"must be a map, not {shown(raw)}", "write apiVersion, kind, metadata and spec")]
     kind = kind_of(raw)
     if kind is None:
         return list(_identity_faults(raw))

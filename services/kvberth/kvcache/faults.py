@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from kvberth_schemas.manifests import Complaint
 from kvberth_schemas.manifests.base import FAULT
 
+_HUGE: Final = 10**30
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYED: Final = frozenset({"annotations", "labels", "nodeSelector", "matchLabels"})
 
@@ -98,9 +99,8 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return f"the boolean {json.dumps(value)}"
     if isinstance(value, int | float):
-        return (
-            f"the number {_cut(f'{value!r}' if abs(value) < 10**30 else f'{value:.3e}' if value < 10**300 else 'huge')}"
-        )
+        # Python refuses to write very long numbers out.
+        return f"the number {_cut(repr(value))}" if abs(value) < _HUGE else "a number without measure"
     if isinstance(value, str):
         return f"the text {_cut(repr(value))}"
     if isinstance(value, Mapping):
@@ -141,7 +141,7 @@ def _words(item: ErrorDetails) -> tuple[str, str]:
 
 def _quoted(value: object) -> str:
     if isinstance(value, bool | int | float):
-        text = json.dumps(value) if isinstance(value, bool) or abs(value) < 10**30 else "…"
+        text = json.dumps(value) if isinstance(value, bool) or abs(value) < _HUGE else "…"
         return f'write "{text}", in quotes'
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1 and isinstance(value[0], str):
         return f"write {_cut(value[0])}"

@@ -1,4 +1,4 @@
-"""Where the directory and the socket of a cache are, on the host and below a bare node's root. Pure: touches no disk."""
+"""Where directory and socket of a cache are, on the host and below a bare node's root. Pure: touches no disk."""
 
 import os
 from pathlib import Path, PurePosixPath
