@@ -39,7 +39,7 @@ class RunningVineyardd:
         """SIGSTOP, and until every thread has stopped: before that it may still answer."""
         self.process.send_signal(signal.SIGSTOP)
         async with asyncio.timeout(5.0):
-            # noqa below: the kernel tells only a parent that waits for it, and that is asyncio here.
+            # ASYNC110: there is no event to wait for, the kernel shows a stopped thread in /proc only.
             while any(_state(task) != "T" for task in Path(f"/proc/{self.pid}/task").iterdir()):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 

@@ -23,6 +23,7 @@ from kvberth.vineyard import (
     VineyardError,
     probe,
 )
+from kvberth.vineyard.connection import Connection
 from support.descriptors import open_descriptors
 from support.hostile_peer import GREETING, Peer, Script, frame, hostile_peer
 
@@ -144,6 +145,22 @@ async def test_a_refusal_is_told_even_by_a_peer_that_leaves_with_it(directory: P
     async with hostile_peer(directory / "s", saying(frame(b'{"code":1,"message":"not you"}')), leave=True):
         with pytest.raises(RequestRefused, match="refused with code 1: not you"):
             await Client.connect(directory / "s")
+
+
+async def test_a_client_that_is_refused_leaves(directory: Path) -> None:
+    left = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.reply({"code": 1, "message": "not you"})
+        await peer.until_left()
+        left.set()
+
+    async with hostile_peer(directory / "s", script):
+        with pytest.raises(RequestRefused):
+            await Client.connect(directory / "s")
+        async with asyncio.timeout(1.0):
+            await left.wait()
 
 
 async def test_a_peer_that_never_answers_is_hung_at_the_deadline(directory: Path) -> None:
@@ -307,11 +324,12 @@ async def test_a_flood_of_descriptors_is_cut_off(directory: Path, store: int) ->
     async def script(peer: Peer) -> None:
         await peer.greet()
         await peer.read_request()
+        await peer.say(frame(b"", 200))  # a frame that never becomes whole, so only the descriptors can be too many
         for _ in range(50):
             peer.hand_over([store])
 
     async with hostile_peer(directory / "s", script), await Client.connect(directory / "s") as client:
-        with pytest.raises(ProtocolError):
+        with pytest.raises(ProtocolError, match="more than any reply holds"):
             await create(client)
 
 
@@ -341,3 +359,43 @@ async def test_closing_ends_a_request_in_flight(directory: Path) -> None:
             with pytest.raises(ConnectionGone, match="closed by this side"):
                 await request
             await closed
+
+
+@pytest.mark.parametrize("fd", [5, -1])
+async def test_closing_wins_over_a_reply_that_has_just_arrived(directory: Path, store: int, fd: int) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await peer.read_request()
+        peer.hand_over([store], frame(json.dumps(created()).encode()) + b"\0")
+        await peer.read_request()
+        reply = frame(json.dumps(created(fd=fd)).encode())
+        if fd == -1:
+            await peer.say(reply)
+        else:
+            peer.hand_over([store], reply + b"\0")
+
+    async with hostile_peer(directory / "s", script), await Client.connect(directory / "s") as client:
+        await client.create(16)
+        request = asyncio.create_task(client.create(16))
+        async with asyncio.timeout(1.0):
+            # ASYNC110: one turn of the loop at a time is the point, to be there before the request is.
+            while not client._connection._inbox:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await client.aclose()
+        with pytest.raises(ConnectionGone, match="closed by this side"):
+            await request
+
+
+async def test_a_received_descriptor_is_not_inherited_by_child_processes(directory: Path, store: int) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_request()
+        peer.hand_over([store])
+
+    async with hostile_peer(directory / "s", script):
+        connection = await Connection.open(str(directory / "s"))
+        connection.send(frame(b"{}"))
+        async with asyncio.timeout(1.0):
+            fd = await connection.receive_fd()
+        assert not os.get_inheritable(fd)
+        os.close(fd)
+        connection.close(ConnectionGone, "done")
