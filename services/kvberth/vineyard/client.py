@@ -46,7 +46,7 @@ class Blob:
 
 
 class Client:
-    """A registered connection to one vineyardd. Every call raises a VineyardError, within `timeout_s` seconds."""
+    """A registered connection to one vineyardd. Every failure is a VineyardError and comes within `timeout_s` seconds."""
 
     registration: Registration
 
@@ -65,7 +65,7 @@ class Client:
                 await client._register(timeout_s)
                 return client
         except TimeoutError:
-            raise DaemonHung(str(path), f"no vineyardd took the connection within {timeout_s:g} s") from None
+            raise DaemonHung(str(path), f"no vineyardd answered here within {timeout_s:g} s") from None
 
     async def status(self, *, timeout_s: float = 1.0) -> InstanceStatus:
         """Asks the daemon who it is and how full."""

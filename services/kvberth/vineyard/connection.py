@@ -89,6 +89,12 @@ class Connection:
         if self.closed.is_set():
             raise ConnectionGone(self.path, f"this connection is closed ({self._failure[1]}), connect again")
 
+    def raise_if_closed(self) -> None:
+        """Raises what closed the stream: for a request in flight, which is what it happened to."""
+        if self.closed.is_set():
+            kind, why = self._failure
+            raise kind(self.path, why)
+
     def finish(self) -> None:
         """Ends the wait for a reply: whatever comes now comes unasked. Raises wire.MalformedError if something did."""
         self.check_silent()
@@ -121,12 +127,6 @@ class Connection:
         taken = bytes(self._inbox[:count])
         del self._inbox[:count]
         return taken
-
-    def raise_if_closed(self) -> None:
-        """Raises what closed the stream: for a request in flight, which is what it happened to."""
-        if self.closed.is_set():
-            kind, why = self._failure
-            raise kind(self.path, why)
 
     def _on_readable(self) -> None:
         try:
