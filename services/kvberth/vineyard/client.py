@@ -46,7 +46,7 @@ class Blob:
 
 
 class Client:
-    """A registered connection to one vineyardd. Every failure is a VineyardError and comes within `timeout_s` seconds."""
+    """A registered connection to one vineyardd. A failure is a VineyardError and comes within `timeout_s` seconds."""
 
     registration: Registration
 
