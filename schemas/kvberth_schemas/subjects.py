@@ -25,7 +25,7 @@ API_PATTERN = f"{_API}.*"
 
 
 class Service(StrEnum):
-    """Who speaks on the bus; `SCHEDULER` and `RUNNER` are the two parts of the bare backend."""
+    """Who speaks on the bus; `SCHEDULER` and `RUNNER` are the two parts of the bare backend, `CLI` only asks."""
 
     POD_WATCHER = "pod_watcher"
     SCHEDULER = "scheduler"
@@ -33,6 +33,7 @@ class Service(StrEnum):
     NODE_AGENT = "node_agent"
     PLACEMENT = "placement"
     TRANSFER_WORKER = "transfer_worker"
+    CLI = "cli"
 
 
 class Entity(StrEnum):

@@ -67,6 +67,8 @@ class PodState(Event):
     ready: bool = False
     restarts: int = 0
     deleting: bool = False
+    pretended: tuple[str, ...] = ()
+    """Bare: parts of the manifest that nothing runs for, as ``container aibrix-runtime`` or ``preStop of vllm-openai``."""
 
 
 class PodScheduledV1(PodState):

@@ -1,0 +1,84 @@
+"""Ends everything of a stack by its records, and removes its directories. Needs no running `up`, bus or service."""
+
+import contextlib
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from kvberth.bare.runner.endings import end_all
+from kvberth.bare.scheduler.store import kept_manifests
+from kvberth.bare.stack.children import Child, end, recorded
+from kvberth.bare.stack.errors import StackError
+from kvberth.bare.stack.layout import ADDRESS_FILE, Address, Layout
+
+SERVICE_GRACE_S = 5.0
+PROCESS_GRACE_S = 3.0
+"""For engines and caches: `down` is the user's word, so an engine's own longer grace does not hold it."""
+
+UP_WITHIN_S = 30.0
+
+_OURS = ("nats", "logs", "stack", "nodes", "scheduler", "placement", "services", ADDRESS_FILE, "up.lock")
+"""What the stack and its services make in a state directory; nothing else is ever removed."""
+
+
+def end_services(layout: Layout) -> None:
+    """End the services and NATS that a killed `up` left behind; engines and caches run on.
+
+    Raises:
+        StackError: one can't be ended.
+    """
+    left = end(list(recorded(layout.records)), SERVICE_GRACE_S)
+    if left:
+        raise StackError(
+            f"the processes {', '.join(str(child.pid) for child in left)} can't be ended; end them yourself"
+        )
+
+
+def take_down(layout: Layout) -> list[str]:
+    """End services, engines, caches and NATS, remove the directories; give the manifests that are forgotten."""
+    forgotten = kept_manifests(layout.state / "scheduler")
+    nats = [child for child in recorded(layout.records) if child.lock.stem == "nats"]
+    end([child for child in recorded(layout.records) if child not in nats], SERVICE_GRACE_S)
+    end_all(layout.state, PROCESS_GRACE_S)
+    end(nats, SERVICE_GRACE_S)
+    _remove(layout)
+    return forgotten
+
+
+def stop_up(layout: Layout) -> bool:
+    """Ask a living `up` to end and wait until it has; False when none lives.
+
+    Raises:
+        StackError: it does not end.
+    """
+    address = Address.read(layout)
+    if address is None:
+        return False
+    up = Child(layout.lock, address.pid, address.start_ticks)
+    if not up.alive:
+        return False
+    up.send(signal.SIGTERM)
+    deadline = time.monotonic() + UP_WITHIN_S
+    while up.alive:
+        if time.monotonic() > deadline:
+            raise StackError(
+                f"'kvberth up' (pid {up.pid}) did not end within {UP_WITHIN_S:g} s; end it with kill -9 first"
+            )
+        time.sleep(0.05)
+    return True
+
+
+def _remove(layout: Layout) -> None:
+    shutil.rmtree(layout.root, ignore_errors=True)
+    for name in _OURS:
+        _remove_one(layout.state / name)
+    with contextlib.suppress(OSError):  # the user's own files lie there too, or it is gone
+        layout.state.rmdir()
+
+
+def _remove_one(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

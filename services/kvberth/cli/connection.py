@@ -1,0 +1,67 @@
+"""Finds the running kvberth and connects to its bus."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kvberth.bare.stack.layout import Address, Layout
+from kvberth.bus import Bus, BusSettings
+from kvberth.cli.errors import CommandError
+from kvberth_schemas.subjects import Service
+
+DEFAULT_STATE = Path("~/.local/state/kvberth")
+CONNECT_WITHIN_S = 3.0
+
+T = TypeVar("T")
+
+
+def layout_of(state: Path | None) -> Layout:
+    """Give the layout of the state directory named by the option, the environment, or the default."""
+    return Layout.of(state or Path(os.environ.get("KVBERTH_STATE") or DEFAULT_STATE))
+
+
+def nats_url(layout: Layout) -> str:
+    """Give the URL of the bus: ``KVBERTH_NATS_URL``, else what `kvberth up` wrote down.
+
+    Raises:
+        CommandError: nothing says where the bus is.
+    """
+    if url := os.environ.get("KVBERTH_NATS_URL"):
+        return url
+    if address := Address.read(layout):
+        return address.nats_url
+    raise CommandError(
+        f"no kvberth runs with the state directory {layout.state}; start one with 'kvberth up', "
+        "or name its bus in KVBERTH_NATS_URL"
+    )
+
+
+@asynccontextmanager
+async def connected(layout: Layout) -> AsyncIterator[Bus]:
+    """Connect to the bus for one command.
+
+    Raises:
+        CommandError: nobody answers there.
+    """
+    url = nats_url(layout)
+    async with Bus(BusSettings(url=url, service=Service.CLI, instance=f"cli-{os.getpid()}")) as bus:
+        await _until_connected(bus, url)
+        yield bus
+
+
+async def _until_connected(bus: Bus, url: str) -> None:
+    deadline = asyncio.get_running_loop().time() + CONNECT_WITHIN_S
+    while not bus.connected:
+        if asyncio.get_running_loop().time() > deadline:
+            raise CommandError(
+                f"nobody answers at {url}; is 'kvberth up' running? (KVBERTH_NATS_URL names another bus)"
+            )
+        await asyncio.sleep(0.02)  # a poll of our own flag: the connection is made in the background
+
+
+def run(command: Coroutine[Any, Any, T]) -> T:
+    """Run one command's coroutine to its end."""
+    return asyncio.run(command)

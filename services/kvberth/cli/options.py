@@ -1,0 +1,17 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        envvar="KVBERTH_STATE",
+        help="State directory; the default is ~/.local/state/kvberth.",
+        show_default=False,
+    ),
+]
+Namespace = Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")]

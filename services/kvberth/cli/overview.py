@@ -1,0 +1,177 @@
+"""Turns the last states on the bus into the tables that a person reads. Pure: rows in, tables out."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from kvberth_schemas.events import (
+    Condition,
+    ConditionStatus,
+    KVCacheSpecV1,
+    KVCacheStatusV1,
+    NodeChangedV1,
+    NodeRow,
+    PodReadyV1,
+    PodRole,
+    PodScheduledV1,
+    PodWaitingV1,
+    ProcessStartedV1,
+    Resources,
+)
+from kvberth_schemas.model import Message
+from kvberth_schemas.quantity import format_bytes
+
+_STYLES = {ConditionStatus.TRUE: "green", ConditionStatus.FALSE: "bold red", ConditionStatus.UNKNOWN: "yellow"}
+_ROW_STYLES = {"serving": "green", "starting": "yellow", "leaving": "dim", "unknown": "yellow", "missing": "red"}
+
+Pod = PodScheduledV1 | PodReadyV1 | PodWaitingV1
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The present state of everything that a person asks about."""
+
+    kvcaches: tuple[tuple[KVCacheSpecV1, KVCacheStatusV1 | None], ...] = ()
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[NodeChangedV1, ...] = ()
+    processes: tuple[ProcessStartedV1, ...] = ()
+    silent: Mapping[str, float | None] = field(default_factory=dict)
+    """Services that were not heard of lately: name to seconds, None where never."""
+
+    @classmethod
+    def of(cls, messages: Iterable[Message], silent: Mapping[str, float | None] | None = None) -> "Overview":
+        """Sort the last messages by what they are about."""
+        found = list(messages)
+        statuses = {(m.namespace, m.name): m for m in found if isinstance(m, KVCacheStatusV1)}
+        specs = sorted((m for m in found if isinstance(m, KVCacheSpecV1)), key=lambda m: (m.namespace, m.name))
+        pods = [m for m in found if isinstance(m, Pod) and m.role is PodRole.ENGINE]
+        return cls(
+            kvcaches=tuple((spec, statuses.get((spec.namespace, spec.name))) for spec in specs),
+            pods=tuple(sorted(pods, key=lambda m: (m.namespace, m.name))),
+            nodes=tuple(sorted((m for m in found if isinstance(m, NodeChangedV1)), key=lambda m: m.name)),
+            processes=tuple(m for m in found if isinstance(m, ProcessStartedV1)),
+            silent=silent or {},
+        )
+
+
+def condition(status: KVCacheStatusV1, kind: str) -> Condition | None:
+    """Give the condition of a kind, if the status has it."""
+    return next((found for found in status.conditions if found.type == kind), None)
+
+
+def kvcache_table(overview: Overview, now: datetime) -> Table:
+    """One row per KVCache: engines served, where its caches are, whether it is ready and why not."""
+    table = _table("KVCACHE", "NAMESPACE", "ENGINES", "CACHES", "READY", "HEALTHY", "AGE", "WHAT IT SAYS")
+    for spec, status in overview.kvcaches:
+        age = _age((now - spec.created).total_seconds())
+        if status is None:
+            table.add_row(spec.name, spec.namespace, "?", "?", "?", "?", age, "placement has not said anything yet")
+            continue
+        table.add_row(
+            spec.name,
+            spec.namespace,
+            f"{status.engines_served}/{status.engines} served",
+            _caches(status.nodes),
+            _condition_text(condition(status, "Ready")),
+            _condition_text(condition(status, "Healthy")),
+            age,
+            Text("\n".join(_says(status))),
+        )
+    return table
+
+
+def engine_table(overview: Overview) -> Table:
+    """One row per engine pod."""
+    table = _table("ENGINE", "NAMESPACE", "NODE", "STATE", "RESTARTS", "PRETENDED (nothing runs for it)")
+    for pod in overview.pods:
+        node = "-" if isinstance(pod, PodWaitingV1) else pod.node
+        table.add_row(
+            pod.name, pod.namespace, node, _pod_state(pod), str(pod.restarts), Text(", ".join(pod.pretended), "dim")
+        )
+    return table
+
+
+def node_table(overview: Overview) -> Table:
+    """One row per node, with what it has and what is asked of it."""
+    table = _table("NODE", "STATE", "GPUS", "CPU", "MEMORY", "ENGINES", "CACHES")
+    for node in overview.nodes:
+        here = [process for process in overview.processes if process.node == node.name]
+        engines = [process.name for process in here if process.role == "engine"]
+        caches = [process.name for process in here if process.role == "cache"]
+        table.add_row(node.name, _node_state(node), *_used(node), "\n".join(engines) or "-", "\n".join(caches) or "-")
+    return table
+
+
+def silence_lines(overview: Overview) -> list[str]:
+    """Say which services have not been heard of, since then what they said is not known to hold."""
+    return [
+        f"{service} has not been heard of" + ("" if age is None else f" for {age:.0f} s") + ": what it said may be old"
+        for service, age in sorted(overview.silent.items())
+    ]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _caches(rows: tuple[NodeRow, ...]) -> Text:
+    lines = [Text(f"{row.node} ({row.state})", _ROW_STYLES.get(row.state, "")) for row in rows]
+    return Text("\n").join(lines) if lines else Text("none", "dim")
+
+
+def _condition_text(found: Condition | None) -> Text:
+    if found is None:
+        return Text("?", "dim")
+    text = found.status.value if found.status is ConditionStatus.TRUE else f"{found.status.value} ({found.reason})"
+    return Text(text, _STYLES[found.status])
+
+
+def _says(status: KVCacheStatusV1) -> list[str]:
+    """Give what a person should read: the last move, and each condition that is not true."""
+    told = [status.moved] if status.moved else []
+    for found in status.conditions:
+        dull = found.type == "Ready" or found.reason == "NotProbed"
+        if found.status is not ConditionStatus.TRUE and not dull and found.message not in told:
+            told.append(found.message)
+    accepted = condition(status, "Accepted")
+    if accepted and accepted.status is ConditionStatus.TRUE and accepted.message:
+        told.append(accepted.message)
+    return told
+
+
+def _pod_state(pod: Pod) -> Text:
+    if isinstance(pod, PodWaitingV1):
+        return Text(f"waiting: {pod.why}", "yellow")
+    if pod.deleting:
+        return Text("ending", "dim")
+    return Text("ready", "green") if pod.ready else Text("starting", "yellow")
+
+
+def _node_state(node: NodeChangedV1) -> Text:
+    words = ["ready" if node.ready else f"not ready: {node.why}"]
+    if node.unschedulable:
+        words.append("cordoned")
+    return Text(", ".join(words), "green" if node.ready and not node.unschedulable else "yellow")
+
+
+def _used(node: NodeChangedV1) -> tuple[str, str, str]:
+    asked: Resources = node.requested
+    has: Resources = node.allocatable
+    return (
+        f"{asked.gpus}/{has.gpus}",
+        f"{asked.cpu_millis / 1000:g}/{has.cpu_millis / 1000:g}",
+        f"{format_bytes(asked.memory_bytes)}/{format_bytes(has.memory_bytes)}",
+    )
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"

@@ -1,0 +1,76 @@
+"""`kvberth up` and `kvberth down`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from kvberth.bare.stack import Layout, Stack, read_nodes, stop_up, take_down
+from kvberth.cli.connection import connected, layout_of
+from kvberth.cli.objects import ask, print_results, read_manifest
+from kvberth.cli.options import State
+from kvberth.cli.signals import until_signal
+from kvberth.cli.status import status_reader
+from kvberth_schemas.requests import ApplyRequest
+from kvberth_schemas.subjects import Verb
+
+
+def up(
+    nodes: Annotated[
+        Path | None,
+        typer.Option("--nodes", help="v1 Node objects; the default is two L20 nodes, l20-a and l20-b."),
+    ] = None,
+    file: Annotated[list[Path] | None, typer.Option("-f", "--file", help="Apply a manifest when all is up.")] = None,
+    state: State = None,
+) -> None:
+    """Run all of kvberth on this machine, in the foreground. Ctrl-C ends it and everything it started.
+
+    Other commands find it by its state directory; run them in another terminal.
+    """
+    asyncio.run(_up(layout_of(state), nodes, file or []))
+
+
+def down(state: State = None) -> None:
+    """End the running kvberth (or what a killed one left): engines, caches, services, sockets and state directory."""
+    console = Console(highlight=False)
+    layout = layout_of(state)
+    if stop_up(layout):
+        console.print("kvberth is down.")
+        return
+    if not layout.address_file.exists():
+        console.print(f"nothing runs with the state directory {layout.state}")
+        return
+    _name_forgotten(console, take_down(layout))
+    console.print("kvberth is down (its 'up' had ended before).")
+
+
+async def _up(layout: Layout, nodes: Path | None, files: list[Path]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    requests = [ApplyRequest(text=read_manifest(path), source=str(path)) for path in files]
+    stack = Stack(layout, read_nodes(nodes))
+    async with stack:
+        await until_signal(_stay(stack, layout, requests, console))
+        console.print("ending engines, caches and services …")
+    _name_forgotten(console, stack.forgotten)
+    console.print("kvberth is down.")
+
+
+async def _stay(stack: Stack, layout: Layout, requests: list[ApplyRequest], console: Console) -> None:
+    assert stack.address is not None
+    console.print(f"kvberth is starting on {', '.join(stack.address.nodes)}; NATS at {stack.address.nats_url}")
+    async with connected(layout) as bus, status_reader(bus) as reader:
+        await reader.until_complete()
+        for request in requests:
+            print_results((await ask(bus, Verb.APPLY, request)).results, console)
+    option = "" if layout == layout_of(None) else f" --state {layout.state}"
+    console.print(
+        f"up. In another terminal: 'kvberth apply -f FILE{option}', 'kvberth status -w{option}'. Ctrl-C ends it."
+    )
+    await asyncio.Event().wait()
+
+
+def _name_forgotten(console: Console, manifests: list[str]) -> None:
+    if manifests:
+        console.print(f"forgotten with the state directory: {', '.join(manifests)}")

@@ -1,0 +1,99 @@
+"""`kvberth status [-w]`: what is where, and what every KVCache says of itself."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+
+from kvberth.bus import Bus, Liveness, View
+from kvberth.cli.connection import connected, layout_of, run
+from kvberth.cli.errors import CommandError
+from kvberth.cli.options import State
+from kvberth.cli.overview import Overview, engine_table, kvcache_table, node_table, silence_lines
+from kvberth_schemas import subjects
+from kvberth_schemas.subjects import Entity, Service
+
+COMPLETE_WITHIN_S = 5.0
+REDRAW_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReader:
+    """The last states on the bus, and who is alive."""
+
+    view: View
+    liveness: Liveness
+
+    def overview(self) -> Overview:
+        """Give the present overview."""
+        return Overview.of((row.message for row in self.view.rows.values()), self._silent())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every last state is here and placement and the scheduler are fresh."""
+        return self.view.complete and not self._silent()
+
+    async def until_complete(self) -> None:
+        """Wait for the last state of everything.
+
+        Raises:
+            CommandError: the streams are not there, or stay silent.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + COMPLETE_WITHIN_S
+        while not (self.view.complete and self.liveness.heard_s(Service.PLACEMENT) is not None):
+            if loop.time() > deadline:
+                if self.view.complete:
+                    return  # the table then says who is silent
+                raise CommandError(f"the bus answers, but its streams were not complete within {COMPLETE_WITHIN_S:g} s")
+            await self.liveness.changed(0.2)
+
+    def _silent(self) -> dict[str, float | None]:
+        services = (Service.PLACEMENT, Service.SCHEDULER)
+        return {service.value: self.liveness.age_s(service) for service in services if not self.liveness.fresh(service)}
+
+
+@asynccontextmanager
+async def status_reader(bus: Bus) -> AsyncIterator[StatusReader]:
+    """Open the views that a status needs."""
+    entities = (Entity.SPEC, Entity.STATUS, Entity.POD, Entity.NODE, Entity.PROCESS)
+    async with bus.liveness() as liveness, bus.view([subjects.events_of(entity) for entity in entities]) as view:
+        yield StatusReader(view, liveness)
+
+
+def status(
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay and follow the changes.")] = False,
+    state: State = None,
+) -> None:
+    """Show every KVCache, engine and node, and what is wrong with it."""
+
+    async def command() -> None:
+        async with connected(layout_of(state)) as bus, status_reader(bus) as reader:
+            await reader.until_complete()
+            if watch:
+                await _follow(reader)
+            else:
+                Console(highlight=False).print(render(reader.overview(), datetime.now(UTC)))
+
+    run(command())
+
+
+def render(overview: Overview, now: datetime) -> RenderableType:
+    """Draw the tables."""
+    tables = [kvcache_table(overview, now), "", engine_table(overview), "", node_table(overview)]
+    if not overview.kvcaches:
+        tables[0] = "no KVCache is applied; 'kvberth apply -f FILE' takes one"
+    return Group(*(f"[yellow]{line}[/]" for line in silence_lines(overview)), *tables)
+
+
+async def _follow(reader: StatusReader) -> None:
+    with Live(render(reader.overview(), datetime.now(UTC)), refresh_per_second=4) as live:
+        while True:
+            await reader.view.changed(REDRAW_EVERY_S)
+            live.update(render(reader.overview(), datetime.now(UTC)))
