@@ -15,6 +15,8 @@ from kvberth_schemas.quantity import QuantityError, check_amount
 FAULT: Final = "kvberth"
 """Type of the pydantic errors that carry our own words: context {problem, remedy}."""
 
+Item = TypeVar("Item")
+
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _KEY_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -43,6 +45,12 @@ def is_label_key(key: str) -> bool:
     if slash and not (len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix)):
         return False
     return len(name) <= 63 and _KEY_NAME.fullmatch(name) is not None
+
+
+def _not_empty(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    if not items:
+        raise fault("is empty", "write at least one entry")
+    return items
 
 
 def _dns_label(name: str) -> str:
@@ -100,6 +108,7 @@ QuantityOrEmpty = Annotated[str, BeforeValidator(lambda value: value if value ==
 Resources = dict[str, Quantity]
 Json = dict[str, Any]
 
-Item = TypeVar("Item")
 Seq = Annotated[tuple[Item, ...], Strict(False)]
 """A list, kept as a tuple (not strict, since JSON and YAML have lists only)."""
+NotEmpty = Annotated[tuple[Item, ...], Strict(False), AfterValidator(_not_empty)]
+"""The same with at least one entry; said only of a list whose entries are right."""

@@ -7,7 +7,7 @@ so that they can be named; what the fields mean together is decided elsewhere.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from kvberth_schemas.manifests.base import (
     Count,
@@ -21,7 +21,6 @@ from kvberth_schemas.manifests.base import (
     QuantityOrEmpty,
     Seq,
     Text,
-    Tolerant,
 )
 from kvberth_schemas.manifests.pods import EnvVar, ImagePullPolicy, ObjectMeta, ResourceRequirements, Toleration
 
@@ -35,9 +34,25 @@ Seconds = Annotated[int, Field(ge=0, le=7 * 24 * 3600)]
 
 
 class KVCacheMeta(ObjectMeta):
-    """A KVCache's name is also the name of Services, so it is a DNS label."""
+    """Metadata of a KVCache. Its name is also the name of Services, so it is a DNS label.
+
+    What the API server writes is listed too, so that a mistyped `annotation` can be told from it.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     name: DnsLabel
+    uid: Any = None
+    generation: Any = None
+    generate_name: Any = None
+    resource_version: Any = None
+    self_link: Any = None
+    creation_timestamp: Any = None
+    deletion_timestamp: Any = None
+    deletion_grace_period_seconds: Any = None
+    finalizers: Any = None
+    owner_references: Any = None
+    managed_fields: Any = None
 
 
 class ServicePort(Known):
@@ -62,6 +77,8 @@ class ServiceSpec(Known):
 
 class CacheResources(Known, ResourceRequirements):
     """Requests and limits of a cache."""
+
+    model_config = ConfigDict(extra="allow")
 
     claims: Seq[Json] | None = None
 
@@ -183,10 +200,11 @@ class KVCacheFields(Known):
     memory: MemorySpec | None = None
 
 
-class KVCacheManifest(Tolerant):
-    """A KVCache as its user wrote it."""
+class KVCacheManifest(Known):
+    """A KVCache as its user wrote it, or as the API server gives it."""
 
     api_version: Literal["orchestration.aibrix.ai/v1alpha1"]
     kind: Literal["KVCache"]
     metadata: KVCacheMeta
     spec: KVCacheFields
+    status: Any = None

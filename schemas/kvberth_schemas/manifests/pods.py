@@ -15,6 +15,7 @@ from kvberth_schemas.manifests.base import (
     Json,
     Known,
     Labels,
+    NotEmpty,
     Resources,
     Seq,
     Text,
@@ -160,7 +161,7 @@ class PodSpec(Tolerant):
     priority_class_name: str | None = None
     security_context: PodSecurityContext | None = None
     init_containers: Seq[Container] | None = None
-    containers: Seq[Container] = Field(min_length=1)
+    containers: NotEmpty[Container]
     volumes: Seq[Volume] | None = None
     node_name: str | None = None
 

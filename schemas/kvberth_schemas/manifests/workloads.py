@@ -43,12 +43,19 @@ class LabelSelector(Tolerant):
         return exact and all(requirement.matches(labels) for requirement in self.match_expressions or ())
 
 
+class ClaimTemplate(Tolerant):
+    """A volume that a StatefulSet gives each of its pods."""
+
+    metadata: ObjectMeta
+
+
 class WorkloadSpec(Tolerant):
     """What Deployment and StatefulSet have in common; `replicas` None means 1."""
 
     replicas: Count | None = None
     selector: LabelSelector
     template: PodTemplateSpec
+    volume_claim_templates: Seq[ClaimTemplate] | None = None
 
 
 class Workload(Tolerant):

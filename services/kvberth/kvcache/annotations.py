@@ -34,7 +34,7 @@ _KNOWN: Final = {
     ),
     OURS: ("fence", "hash", "paused"),
 }
-_ALIKE = 0.8
+_ALIKE = 0.75
 
 
 @dataclass(frozen=True, slots=True)

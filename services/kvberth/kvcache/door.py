@@ -9,16 +9,14 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel
 
 from kvberth.kvcache.faults import schema_faults, shown
-from kvberth_schemas.manifests import Complaint, Deployment, KVCacheManifest, Node, StatefulSet
+from kvberth.kvcache.workload_faults import workload_faults
+from kvberth_schemas.manifests import Complaint, Deployment, KVCacheManifest, Node, StatefulSet, Workload
 from kvberth_schemas.manifests.kvcache import API_GROUP, API_VERSION
 
 Kind = Literal["KVCache", "Deployment", "StatefulSet"]
 
-_MODELS: Final[dict[str, type[BaseModel]]] = {
-    "KVCache": KVCacheManifest,
-    "Deployment": Deployment,
-    "StatefulSet": StatefulSet,
-}
+_WORKLOADS: Final[dict[str, type[Workload]]] = {"Deployment": Deployment, "StatefulSet": StatefulSet}
+_MODELS: Final[dict[str, type[BaseModel]]] = {"KVCache": KVCacheManifest, **_WORKLOADS}
 _VERSIONS: Final = {"KVCache": API_VERSION, "Deployment": "apps/v1", "StatefulSet": "apps/v1"}
 _SPELLINGS: Final = {spelling: kind for kind in _MODELS for spelling in (kind.lower(), f"{kind.lower()}s")}
 # Where these kinds have lived, or are written by mistake; other groups have kinds of the same name of their own.
@@ -50,7 +48,7 @@ def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
     named = {**raw, "kind": kind, "apiVersion": _VERSIONS[kind]}
     faults = [*_misnamed(raw, kind), *schema_faults(_MODELS[kind], named)]
     if kind != "KVCache" and not faults:
-        faults.extend(_selector_faults(_MODELS[kind].model_validate(named)))
+        faults.extend(workload_faults(_WORKLOADS[kind].model_validate(named)))
     return faults
 
 
@@ -83,16 +81,3 @@ def _misnamed(raw: Mapping[str, Any], kind: Kind) -> Iterator[Complaint]:
 
 def _group(version: object) -> str:
     return version.rpartition("/")[0] if isinstance(version, str) else ""
-
-
-def _selector_faults(workload: BaseModel) -> Iterator[Complaint]:
-    assert isinstance(workload, Deployment | StatefulSet)
-    selector, labels = workload.spec.selector, workload.spec.template.labels
-    if selector.is_empty:
-        yield Complaint("spec.selector", "is empty", "name labels that the template gives its pods")
-    elif not selector.matches(labels):
-        missing = [key for key, value in (selector.match_labels or {}).items() if labels.get(key) != value]
-        wanted = ", ".join(f"{key}={(selector.match_labels or {})[key]}" for key in missing) or "its matchExpressions"
-        found = ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "no labels"
-        problem = f"selects {wanted}, but the template's pods carry {found}"
-        yield Complaint("spec.selector", problem, "make the selector and spec.template.metadata.labels agree")

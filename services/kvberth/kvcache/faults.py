@@ -78,8 +78,11 @@ def _is_list(annotation: object) -> bool:
 
 
 def _probably(name: str, known: Iterable[str]) -> str | None:
+    """The field that was meant: one that begins so, or one that is spelt alike."""
     by_lower = {item.lower(): item for item in known}
-    close = difflib.get_close_matches(name[:63].lower().replace("_", ""), list(by_lower), n=1, cutoff=0.8)
+    wanted = name[:63].lower().replace("_", "")
+    longer = [item for item in by_lower if len(wanted) > 2 and item.startswith(wanted)]
+    close = longer if len(longer) == 1 else difflib.get_close_matches(wanted, list(by_lower), n=1, cutoff=0.7)
     return by_lower[close[0]] if close else None
 
 
@@ -132,8 +135,8 @@ def _words(item: ErrorDetails) -> tuple[str, str]:
     if kind in _BOUNDS:
         name, words, remedy = _BOUNDS[kind]
         return f"{shown(value)} {words} {context[name]:g}", remedy.format(f"{context[name]:g}")
-    if kind in {"string_too_short", "too_short"}:
-        return "is empty", "give it a value" if kind == "string_too_short" else "write at least one entry"
+    if kind == "string_too_short":
+        return "is empty", "give it a value"
     if kind == "literal_error":
         return f"{shown(value)} is not allowed here", _allowed(value, context["expected"])
     return f"{shown(value)} is not allowed here", "see the fields of this kind in the documentation"

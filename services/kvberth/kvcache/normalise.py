@@ -23,7 +23,7 @@ from kvberth.kvcache.spec import (
     KVCacheSpec,
     PlacementSpec,
 )
-from kvberth_schemas.manifests import DEFAULT_NAMESPACE, Complaint, KVCacheFields
+from kvberth_schemas.manifests import DEFAULT_NAMESPACE, Complaint, KVCacheFields, KVCacheManifest
 from kvberth_schemas.manifests.kvcache import KIND
 from kvberth_schemas.quantity import QuantityError, parse_bytes
 
@@ -53,7 +53,7 @@ def normalise(raw: Mapping[str, Any]) -> KVCacheSpec:
     findings.add(annotations.complaints)
     findings.notes.extend(annotations.notes)
     spec = _map(raw).get("spec")
-    findings.add(_unknown(spec))
+    findings.add(_unknown(raw))
     findings.notes.extend(unused_fields(spec))
     namespace = _text(metadata.get("namespace")) or DEFAULT_NAMESPACE
     return _spec(namespace, _text(metadata.get("name")), readable_fields(spec), annotations, findings)
@@ -97,10 +97,10 @@ def _spec(
     )
 
 
-def _unknown(spec: object) -> Iterator[Complaint]:
-    for path, meant in unknown_fields(KVCacheFields, spec, "spec"):
+def _unknown(raw: object) -> Iterator[Complaint]:
+    for path, meant in unknown_fields(KVCacheManifest, raw, ""):
         parent = path.rpartition(".")[0]
-        remedy = _LIVES_AT.get(path) or (f"{parent}.{meant}" if meant else None)
+        remedy = _LIVES_AT.get(path) or (".".join(filter(None, (parent, meant))) if meant else None)
         problem = "is no field of a KVCache, in any generation"
         yield Complaint(path, problem, f"write {remedy}" if remedy else "remove it")
 

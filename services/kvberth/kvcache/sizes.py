@@ -43,7 +43,8 @@ def _memory(memory: Asked | None, findings: Findings) -> int:
         return parse_bytes(DEFAULT_MEMORY)
     if limit < MIN_MEMORY_BYTES:
         size = format_bytes(limit) if limit >= 1024 else f"{limit} bytes"
-        problem = f"{memory.text} is {size}, which leaves no room for a store"
+        shown = memory.text if memory.text == size else f"{memory.text} ({size})"
+        problem = f"{shown} leaves no room for a store"
         findings.complain(memory.field, problem, f"write at least {format_bytes(MIN_MEMORY_BYTES)}, such as 72Gi")
     return limit
 

@@ -1,0 +1,227 @@
+"""What is refused before anything is stored."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from kvberth.kvcache import door_complaints, kind_of, node_complaints
+
+ENGINE: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "engine"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "e"}},
+        "template": {
+            "metadata": {"labels": {"app": "e"}},
+            "spec": {"containers": [{"name": "vllm", "image": "vllm:1"}]},
+        },
+    },
+}
+
+
+def engine(path: str = "", value: object = None, *, drop: bool = False) -> dict[str, Any]:
+    """Return the engine with one field replaced, or dropped."""
+    raw = copy.deepcopy(ENGINE)
+    holder: Any = raw
+    *steps, last = path.split(".") if path else [""]
+    for step in steps:
+        holder = holder[int(step) if step.isdigit() else step]
+    if drop:
+        del holder[last]
+    elif path:
+        holder[last] = value
+    return raw
+
+
+def fields(raw: object) -> list[str]:
+    return [complaint.field for complaint in door_complaints(raw)]
+
+
+def test_a_plain_engine_is_let_in() -> None:
+    assert door_complaints(ENGINE) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("apiVersion", "extensions/v1beta1", "apiVersion"),
+        ("apiVersion", "v1", "apiVersion"),
+        ("apiVersion", "apps/v1beta2", "apiVersion"),
+        ("kind", "deployment", "kind"),
+        ("kind", "Deployments", "kind"),
+        ("metadata.name", "Engine", "metadata.name"),
+        ("metadata.name", "a" * 254, "metadata.name"),
+        ("metadata.namespace", "my.ns", "metadata.namespace"),
+        ("metadata.labels", {"a b": "c"}, "metadata.labels[a b]"),
+        ("metadata.labels", {"a": "c d"}, "metadata.labels[a]"),
+        ("metadata.labels", {"a": True}, "metadata.labels[a]"),
+        ("spec.replicas", -1, "spec.replicas"),
+        ("spec.replicas", 2**31, "spec.replicas"),
+        ("spec.replicas", True, "spec.replicas"),
+        ("spec.selector", {}, "spec.selector"),
+        ("spec.selector", {"matchLabels": {"app": "x"}}, "spec.selector"),
+        (
+            "spec.selector",
+            {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["e"]}]},
+            "spec.selector",
+        ),
+        ("spec.template.spec.containers", [], "spec.template.spec.containers"),
+        ("spec.template.spec.containers", {"name": "vllm"}, "spec.template.spec.containers"),
+        ("spec.template.spec.containers.0.name", "V_LLM", "spec.template.spec.containers[0].name"),
+        (
+            "spec.template.spec.containers.0.resources",
+            {"limits": {"nvidia.com/gpu": "one"}},
+            "spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]",
+        ),
+        (
+            "spec.template.spec.containers.0.resources",
+            {"requests": {"memory": "48GB"}},
+            "spec.template.spec.containers[0].resources.requests.memory",
+        ),
+        (
+            "spec.template.spec.containers.0.env",
+            [{"name": "A", "value": 1}],
+            "spec.template.spec.containers[0].env[0].value",
+        ),
+        (
+            "spec.template.spec.containers.0.volumeMounts",
+            [{"name": "kv", "mountPath": "/run/kv"}],
+            "spec.template.spec.containers[0].volumeMounts[0].name",
+        ),
+        ("spec.template.spec.initContainers", [{"name": "vllm"}], "spec.template.spec.containers[0].name"),
+        ("spec.template.spec.volumes", [{"name": "a"}, {"name": "a"}], "spec.template.spec.volumes[1].name"),
+        ("spec.template.spec.nodeSelector", {"gpu": 1}, "spec.template.spec.nodeSelector[gpu]"),
+        (
+            "spec.template.spec.tolerations",
+            [{"key": "a", "effect": "NoSchedul"}],
+            "spec.template.spec.tolerations[0].effect",
+        ),
+        ("spec.template.spec.securityContext", {"runAsUser": "2000"}, "spec.template.spec.securityContext.runAsUser"),
+    ],
+)
+def test_what_an_api_server_refuses_is_refused_with_its_field(path: str, value: object, field: str) -> None:
+    assert fields(engine(path, value)) == [field]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("apiVersion", "apiVersion"),
+        ("metadata", "metadata"),
+        ("metadata.name", "metadata.name"),
+        ("spec", "spec"),
+        ("spec.selector", "spec.selector"),
+        ("spec.template", "spec.template"),
+        ("spec.template.spec", "spec.template.spec"),
+        ("spec.template.spec.containers", "spec.template.spec.containers"),
+    ],
+)
+def test_what_is_missing_is_named(path: str, field: str) -> None:
+    assert fields(engine(path, drop=True)) == [field]
+
+
+def test_an_object_without_kind_is_refused() -> None:
+    assert fields(engine("kind", drop=True)) == ["kind"]
+    assert fields({}) == ["apiVersion", "kind"]
+    assert fields({"apiVersion": "v1", "kind": 7}) == ["kind"]
+
+
+@pytest.mark.parametrize("raw", [None, 7, "text", ["a"]])
+def test_what_is_no_map_is_refused(raw: object) -> None:
+    assert fields(raw) == ["document"]
+
+
+def test_the_sentence_for_a_selector_names_both_sides() -> None:
+    sentence = door_complaints(engine("spec.selector", {"matchLabels": {"app": "x"}}))[0].sentence()
+    assert sentence == (
+        "spec.selector: selects app=x, but the template's pods carry app=e; "
+        "make the selector and spec.template.metadata.labels agree"
+    )
+
+
+def test_a_mount_may_name_a_claim_of_a_statefulset() -> None:
+    raw = engine("spec.template.spec.containers.0.volumeMounts", [{"name": "weights", "mountPath": "/w"}])
+    raw["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "weights"}, "spec": {}}]
+    assert fields({**raw, "kind": "StatefulSet"}) == []
+
+
+def test_nulls_count_as_left_out() -> None:
+    raw = engine("spec.template.spec.containers.0.resources", None)
+    raw["metadata"] |= {"labels": None, "annotations": None, "namespace": None}
+    raw["spec"]["replicas"] = None
+    assert fields(raw) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "expected"),
+    [
+        ("orchestration.aibrix.ai/v1alpha1", "KVCache", "KVCache"),
+        ("orchestration.aibrix.io/v1", "kvcaches", "KVCache"),
+        (None, "KV-Cache", "KVCache"),
+        ("apps/v1", "StatefulSet", "StatefulSet"),
+        ("apps.example.com/v1", "Deployment", None),
+        ("v1", "Service", None),
+        ("v1", None, None),
+    ],
+)
+def test_kinds_are_known_by_name_and_group(version: object, kind: object, expected: str | None) -> None:
+    assert kind_of({"apiVersion": version, "kind": kind}) == expected
+
+
+@pytest.mark.parametrize("name", ["Kv", "-kv", "kv.cache", "kv_cache", "k" * 64, "", "kv\n"])
+def test_a_kvcache_has_a_dns_label_as_name(name: str, kvcache: Any) -> None:
+    assert fields(kvcache(name)) == ["metadata.name"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"replicas": 2**31}, "spec.replicas"),
+        ({"cacheSpec": {"memory": True}}, "spec.cacheSpec.memory"),
+        ({"cacheSpec": {"sharedMemorySize": "much"}}, "spec.cacheSpec.sharedMemorySize"),
+        ({"cache": {"resources": {"limits": {"memory": "72GB"}}}}, "spec.cache.resources.limits.memory"),
+        ({"cache": {"env": [{"value": "x"}]}}, "spec.cache.env[0].name"),
+        ({"service": {"ports": [{"port": 0}]}}, "spec.service.ports[0].port"),
+        ({"service": {"ports": [{"name": "rpc"}]}}, "spec.service.ports[0].port"),
+        ({"metadata": {"mode": "Shared"}}, "spec.metadata.mode"),
+        ({"metadata": []}, "spec.metadata"),
+        ({"pools": [{"name": "A100"}]}, "spec.pools[0].name"),
+        ({"pools": [{"gpuType": "A100"}]}, "spec.pools[0].name"),
+        ({"placement": {"maxRemovalsPerMinute": -1}}, "spec.placement.maxRemovalsPerMinute"),
+        ({"gate": {"policy": "never"}}, "spec.gate.policy"),
+        ({"gate": {"timeoutSeconds": 10**9}}, "spec.gate.timeoutSeconds"),
+        ({"memory": {"headroomFraction": 1}}, "spec.memory.headroomFraction"),
+        ({"memory": {"headroomFraction": "a"}}, "spec.memory.headroomFraction"),
+        ({"blockStore": {}}, "spec.blockStore.size"),
+        ({"lingerSeconds": 1.5}, "spec.lingerSeconds"),
+        ({"hungRestartSeconds": 0}, "spec.hungRestartSeconds"),
+    ],
+)
+def test_a_kvcache_is_refused_for_types_enums_ranges_and_quantities(spec: Any, field: str, kvcache: Any) -> None:
+    assert fields(kvcache(spec=spec)) == [field]
+
+
+def test_a_number_that_should_be_a_text_is_told_in_quotes(kvcache: Any) -> None:
+    complaint = door_complaints(kvcache(pod_anti_affinity=True))[0]
+    assert complaint.sentence() == (
+        "metadata.annotations[kvcache.orchestration.aibrix.ai/pod-anti-affinity]: "
+        'must be a text, not the boolean true; write "true", in quotes'
+    )
+
+
+def test_a_number_without_measure_is_refused_and_not_written_out(kvcache: Any) -> None:
+    for value in (10**5000, -(10**5000)):
+        sentence = door_complaints(kvcache(spec={"replicas": value}))[0].sentence()
+        assert "a number without measure" in sentence
+
+
+def test_a_node_that_is_wrong_is_told_by_field() -> None:
+    raw = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "a"},
+        "status": {"allocatable": {"memory": "192GB"}},
+    }
+    assert [complaint.field for complaint in node_complaints(raw)] == ["status.allocatable.memory"]
