@@ -1,0 +1,60 @@
+"""What the stand-in is told by its environment, which is what a real engine is told too."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LEGACY_PREFIX = "AIBRIX_LLM_KV_CACHE"
+SOCKET_VARIABLE = "AIBRIX_LLM_KV_CACHE_SOCKET"
+PORT_VARIABLE = "KVBERTH_ENGINE_PORT"
+DRAIN_VARIABLE = "KVBERTH_ENGINE_DRAIN_S"
+SCALE_VARIABLE = "KVBERTH_ENGINE_SCALE"
+DEFAULT_SOCKET = "/var/run/vineyard.sock"
+
+
+class SettingsError(ValueError):
+    """A variable is missing or wrong; the text is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """`socket` is None for an engine that does not talk to vineyardd itself."""
+
+    port: int
+    socket: str | None
+    drain_s: float
+    """Seconds between SIGTERM and the end, as for requests that are being answered."""
+    scale: float
+    """Multiplies every wait, so that tests need not last as long as the real thing."""
+
+    @classmethod
+    def of(cls, env: Mapping[str, str] = os.environ) -> "EngineSettings":
+        """Read the environment.
+
+        Raises:
+            SettingsError: with the variable's name.
+        """
+        legacy = any(name.startswith(LEGACY_PREFIX) for name in env)
+        return cls(
+            port=_port(env.get(PORT_VARIABLE, "")),
+            socket=(env.get(SOCKET_VARIABLE) or DEFAULT_SOCKET) if legacy else None,
+            drain_s=_seconds(env, DRAIN_VARIABLE, 0.0),
+            scale=_seconds(env, SCALE_VARIABLE, 1.0),
+        )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise SettingsError(f"{PORT_VARIABLE} is '{text}'; set it to the TCP port on which /health is to be served")
+    return int(text)
+
+
+def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name) or str(default)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 86400:
+        raise SettingsError(f"{name} is '{text}'; it is a number of at least 0")
+    return value

@@ -1,0 +1,62 @@
+"""How a cache is run on a bare node: which vineyardd, told what, where, and whether it answers."""
+
+from pathlib import Path
+
+from kvberth.bare.runner.processes import Command, StartError
+from kvberth.bare.runner.records import Key, Record
+from kvberth.kvcache import paths
+from kvberth.vineyard import BinaryMissing, VineyardError, find_vineyardd, probe
+from kvberth_schemas.wants import CacheWantV1
+
+_NO_PROGRAMS = "/nonexistent"
+"""As PATH: vineyardd would start an etcd that it finds there, and leave it running."""
+_PROBE_S = 1.0
+
+
+def cache_socket(root: Path, key: Key) -> Path:
+    """Give where the socket of a cache lies on this node.
+
+    Raises:
+        StartError: the path is longer than a socket's may be.
+    """
+    directory = paths.map_host_path(paths.host_directory(key.namespace, key.owner), root)
+    if directory is None:
+        raise StartError(f"{key.namespace}/{key.owner} names no directory below {root}")
+    socket = paths.socket_path(directory)
+    complaint = paths.socket_path_complaint(socket)
+    if complaint is not None:
+        raise StartError(f"the cache {complaint.problem}; {complaint.fix}")
+    return socket
+
+
+def cache_command(root: Path, record: Record, log: Path) -> Command:
+    """Give the command of a cache's next life, and make its directory.
+
+    Raises:
+        StartError: no vineyardd is installed, or the directory can't be made.
+    """
+    want = record.want
+    assert isinstance(want, CacheWantV1)
+    assert record.incarnation is not None  # given with the life
+    socket = cache_socket(root, record.key)
+    try:
+        program = find_vineyardd()
+        socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except BinaryMissing as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        raise StartError(f"the directory {socket.parent} can't be made: {error.strerror}") from error
+    argv = (
+        *(str(program), "--socket", str(socket), "--size", str(want.size_bytes)),
+        *("--meta", "local", "--rpc=false", "--compression=false", "--deployment", record.incarnation),
+    )
+    return Command(argv, {"PATH": _NO_PROGRAMS, "GLOG_logtostderr": "1"}, log)
+
+
+async def cache_answers(root: Path, record: Record) -> bool:
+    """Tell whether this life of the cache answers on its socket."""
+    try:
+        _, status = await probe(cache_socket(root, record.key), timeout_s=_PROBE_S)
+    except (VineyardError, StartError):
+        return False
+    return status.deployment == record.incarnation

@@ -1,0 +1,185 @@
+"""Decides what the runner does and says: (wants, records, now) in, steps and reports out. Pure, no I/O.
+
+Absence never means stop: what runs without a want is left alone and reported so. A cache is not stopped under a
+living engine of this node, unless its user asked for it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kvberth.bare.runner import restarts
+from kvberth.bare.runner.records import Key, Record, State
+from kvberth.bare.runner.reports import Report, report_alive, report_ended, report_never_started
+from kvberth.kvcache.paths import host_directory, kvcache_of_host_path
+from kvberth_schemas.events import ProcessRole
+from kvberth_schemas.wants import CacheWantV1, EngineWantV1, Why
+
+CACHE_GRACE_S = 2.0
+"""vineyardd ends within 0.02 s of SIGTERM; one that doesn't hangs."""
+FORGET_AFTER_S = 60.0
+"""How long an end is remembered that no want asks about: a new stream of wants may still be filling."""
+
+_USERS_WORD = frozenset({Why.USER, Why.SCALED})
+"""Whoever asks for this knows that engines lose the cache; any other reason waits for them."""
+
+
+class Verb(StrEnum):
+    """What is done to a process."""
+
+    START = "start"
+    TERMINATE = "terminate"
+    """Ask it to end (SIGTERM)."""
+    KILL = "kill"
+    FORGET = "forget"
+    """Remove the record of an ended process and say that nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A want as it stands on the bus, with the id of its envelope."""
+
+    want: EngineWantV1 | CacheWantV1
+    id: str | None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do now."""
+
+    verb: Verb
+    key: Key
+    for_good: bool = False
+    """Of TERMINATE: the process is not to come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that is known at `now` (CLOCK_BOOTTIME, seconds)."""
+
+    wants: Mapping[Key, Wanted]
+    records: Mapping[Key, Record]
+    now: float
+    node: str
+    engine_backoff_s: float
+    wants_known: bool
+    """False while the wants can't be read: then a missing want says nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows for one process; `wake_at` is when to decide again at the latest."""
+
+    steps: tuple[Step, ...] = ()
+    report: Report | None = None
+    wake_at: float | None = None
+
+
+def decide(snapshot: Snapshot) -> dict[Key, Decision]:
+    """Decide for every process that is wanted or recorded."""
+    return {key: _decide_one(key, snapshot) for key in sorted({*snapshot.wants, *snapshot.records})}
+
+
+def _decide_one(key: Key, snapshot: Snapshot) -> Decision:
+    wanted, record = snapshot.wants.get(key), snapshot.records.get(key)
+    if record is not None and record.state is State.STARTING:
+        return Decision()
+    if wanted is None:
+        assert record is not None
+        return _unwanted(record, snapshot)
+    if record is not None and record.state is State.RUNNING:
+        return (
+            _stop_running(wanted, record, snapshot) if wanted.want.state == "stop" else _keep(wanted, record, snapshot)
+        )
+    if wanted.want.state == "stop":
+        return Decision(report=_stopped(key, wanted, record, snapshot))
+    return _start(key, wanted, record, snapshot)
+
+
+def _unwanted(record: Record, snapshot: Snapshot) -> Decision:
+    if record.state is State.RUNNING:
+        return Decision(report=report_alive(snapshot.node, record, None, "runs although no want asks for it"))
+    report = report_ended(snapshot.node, record, None, "ended, and no want asks for it")
+    if not snapshot.wants_known:
+        return Decision(report=report)
+    forget_at = 0.0 if record.stopped else (record.ended_at or 0.0) + FORGET_AFTER_S
+    if snapshot.now >= forget_at:
+        return Decision(steps=(Step(Verb.FORGET, record.key),))
+    return Decision(report=report, wake_at=forget_at)
+
+
+def _keep(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
+    want = wanted.want
+    refused = isinstance(want, CacheWantV1) and want.not_incarnation in {record.incarnation} - {None}
+    if refused or record.terminated_at is not None:  # the latter: a stop was taken back after it had been sent
+        return _end(wanted, record, snapshot, for_good=False)
+    return Decision(report=report_alive(snapshot.node, record, wanted))
+
+
+def _stop_running(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
+    users = sorted(_users_of(record.key, snapshot))
+    if users and wanted.want.why not in _USERS_WORD and record.terminated_at is None:
+        directory = host_directory(record.key.namespace, record.key.owner)
+        message = f"not stopped yet: engine {', '.join(users)} of this node uses {directory}"
+        return Decision(report=report_alive(snapshot.node, record, wanted, message))
+    return _end(wanted, record, snapshot, for_good=True)
+
+
+def _end(wanted: Wanted, record: Record, snapshot: Snapshot, *, for_good: bool) -> Decision:
+    """Ask the process to end, and make it end when its grace is over."""
+    report = report_alive(snapshot.node, record, wanted, "is ending")
+    if record.terminated_at is None:
+        return Decision((Step(Verb.TERMINATE, record.key, for_good),), report, snapshot.now + _grace_s(wanted))
+    kill_at = record.terminated_at + _grace_s(wanted)
+    if snapshot.now < kill_at:
+        return Decision((), report, kill_at)
+    return Decision((Step(Verb.KILL, record.key, for_good),), report, snapshot.now + 1.0)
+
+
+def _stopped(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) -> Report:
+    if record is None:
+        return report_never_started(snapshot.node, key, wanted)
+    return report_ended(snapshot.node, record, wanted)
+
+
+def _start(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) -> Decision:
+    step = Step(Verb.START, key)
+    if record is None:
+        return Decision((step,))
+    if isinstance(wanted.want, EngineWantV1) and restarts.is_over(wanted.want, record):
+        message = f"its restart policy {wanted.want.restart_policy} leaves it ended"
+        return Decision(report=report_ended(snapshot.node, record, wanted, message))
+    wait_s = 0.0 if record.stopped else restarts.delay_s(record, snapshot.engine_backoff_s)
+    due = min(record.ended_at or 0.0, snapshot.now) + wait_s
+    message = record.message
+    if wait_s:
+        message = f"{message or 'ended'}; crash {record.crashes} in a row, the next start waits {wait_s:g} s"
+    report = report_ended(snapshot.node, record, wanted, message, restarting=True)
+    return Decision((step,), report) if snapshot.now >= due else Decision((), report, due)
+
+
+def _grace_s(wanted: Wanted) -> float:
+    return wanted.want.grace_s if isinstance(wanted.want, EngineWantV1) else CACHE_GRACE_S
+
+
+def _users_of(cache: Key, snapshot: Snapshot) -> Iterator[str]:
+    """Give the names of the engines that use a cache's directory: alive, or about to be started again."""
+    if cache.role is not ProcessRole.CACHE:
+        return
+    for key, record in snapshot.records.items():
+        if isinstance(record.want, EngineWantV1) and _uses(record.want, cache) and _lives(key, record, snapshot):
+            yield record.want.pod_name
+
+
+def _uses(want: EngineWantV1, cache: Key) -> bool:
+    return any(kvcache_of_host_path(mount.host_path) == (cache.namespace, cache.owner) for mount in want.sockets)
+
+
+def _lives(key: Key, record: Record, snapshot: Snapshot) -> bool:
+    if record.state is not State.ENDED:
+        return True
+    wanted = snapshot.wants.get(key)
+    if wanted is None or not isinstance(wanted.want, EngineWantV1):
+        return False
+    return wanted.want.state == "run" and not restarts.is_over(wanted.want, record)

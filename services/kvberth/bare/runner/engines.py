@@ -1,0 +1,86 @@
+"""How an engine is run on a bare node: the operator's command or the stand-in, told where its cache is."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from kvberth.bare.runner.processes import Command
+from kvberth.bare.runner.records import Record
+from kvberth.kvcache import paths
+from kvberth.kvcache.engines import is_legacy
+from kvberth_schemas.events import SocketMount
+from kvberth_schemas.wants import EngineWantV1
+
+SOCKET_VARIABLE = "AIBRIX_LLM_KV_CACHE_SOCKET"
+PORT_VARIABLE = "KVBERTH_ENGINE_PORT"
+STAND_IN = (sys.executable, "-m", "kvberth.bare.engine")
+
+_OURS = "KVBERTH_"
+_FOR_ENGINES = "KVBERTH_ENGINE_"
+_LOADERS = ("LD_", "PYTHON", "PATH", "HOME", _OURS)
+"""A manifest's variables that would change which code runs here, or that only make sense in its image, stay out."""
+_HEALTH_S = 1.0
+
+
+def engine_command(root: Path, record: Record, argv: tuple[str, ...], log: Path) -> Command:
+    """Give the command of an engine's next life; never one of its manifest."""
+    want = record.want
+    assert isinstance(want, EngineWantV1)
+    assert record.port is not None  # chosen with the life
+    own = {name: value for name, value in os.environ.items() if _is_for_engines(name)}
+    env = {**own, **engine_env(want, root), PORT_VARIABLE: str(record.port)}
+    return Command(argv or STAND_IN, env, log)
+
+
+def engine_env(want: EngineWantV1, root: Path) -> dict[str, str]:
+    """Give the variables of the manifest, with the socket's path as it is on this node. Pure."""
+    env = {name: value for name, value in want.env.items() if not name.startswith(_LOADERS)}
+    if is_legacy(env):
+        mapped = _mapped_socket(env, want.sockets, root)
+        if mapped is not None:
+            env[SOCKET_VARIABLE] = str(mapped)
+    return env
+
+
+def free_port() -> int:
+    """Give a TCP port that is free on loopback right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def engine_answers(record: Record) -> bool:
+    """Tell whether the engine answers /health with 200 within a second."""
+    try:
+        async with asyncio.timeout(_HEALTH_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", record.port)
+            try:
+                writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                status = (await reader.readline()).split(b" ")
+            finally:
+                writer.transport.abort()
+    except (OSError, ValueError):  # TimeoutError is an OSError; ValueError: a first line without end
+        return False
+    return len(status) >= 2 and status[1] == b"200"
+
+
+def _is_for_engines(name: str) -> bool:
+    return not name.startswith(_OURS) or (name.startswith(_FOR_ENGINES) and name != PORT_VARIABLE)
+
+
+def _mapped_socket(env: Mapping[str, str], mounts: tuple[SocketMount, ...], root: Path) -> Path | None:
+    """Put the node's own directory in the place of the mount that the socket's path lies in."""
+    named = env.get(SOCKET_VARIABLE)
+    if not named:
+        directories = (paths.map_host_path(mount.host_path, root) for mount in mounts)
+        return next((paths.socket_path(directory) for directory in directories if directory is not None), None)
+    inner = PurePosixPath(named)
+    around = [mount for mount in mounts if inner.is_relative_to(mount.mount_path) and ".." not in inner.parts]
+    if not around:
+        return None
+    mount = max(around, key=lambda found: len(PurePosixPath(found.mount_path).parts))
+    directory = paths.map_host_path(mount.host_path, root)
+    return None if directory is None else directory / inner.relative_to(mount.mount_path)

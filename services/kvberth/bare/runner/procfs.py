@@ -1,0 +1,54 @@
+"""What the kernel says about processes, read from /proc. Changes nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+PROCESS_VARIABLE = "KVBERTH_PROCESS"
+"""Carries the id of its life in the environment of every process that a runner starts."""
+
+_PROC = Path("/proc")
+
+
+def boot_id() -> str:
+    """Give the id of this boot; pids and start times of another one mean nothing."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """Give when a process started, in clock ticks since the boot; None when there is no such process."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def bearers(life: str) -> list[int]:
+    """Give the processes that carry a life's id, leaders of their session first; its children inherit the id."""
+    found = [pid for pid in _pids() if _carries(pid, life)]
+    return sorted(found, key=lambda pid: (not _leads_session(pid), pid))
+
+
+def _pids() -> Iterator[int]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            yield int(entry.name)
+
+
+def _carries(pid: int, life: str) -> bool:
+    wanted = f"{PROCESS_VARIABLE}={life}".encode()
+    try:
+        return wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:  # it ended meanwhile, or is another user's and so not ours
+        return False
+
+
+def _leads_session(pid: int) -> bool:
+    fields = _stat(pid)
+    return bool(fields) and int(fields[3]) == pid
+
+
+def _stat(pid: int) -> list[str]:
+    """Give the fields after the name (the state is 0); empty when there is no such process."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_bytes().decode(errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
