@@ -1,0 +1,42 @@
+"""The scheduler's answers to requests, in the words of the bus. Pure."""
+
+from collections.abc import Iterable
+
+from kvberth.bare.scheduler.records import ManifestRecord
+from kvberth_schemas.manifests import Complaint
+from kvberth_schemas.requests import Outcome, Result
+
+
+def accepted(kind: str, namespace: str | None, name: str, sentence: str = "") -> Result:
+    """Say that a request was taken up."""
+    return Result(kind=kind, namespace=namespace, name=name, outcome=Outcome.ACCEPTED, sentence=sentence)
+
+
+def ignored(kind: str, namespace: str | None, name: str, sentence: str) -> Result:
+    """Say that an object has no effect here, and why."""
+    return Result(kind=kind, namespace=namespace, name=name, outcome=Outcome.IGNORED, sentence=sentence)
+
+
+def refused(kind: str, namespace: str | None, name: str, sentence: str) -> Result:
+    """Say that a request was turned down, and why."""
+    return Result(kind=kind, namespace=namespace, name=name, outcome=Outcome.REFUSED, sentence=sentence)
+
+
+def refused_for(kind: str, namespace: str | None, name: str, complaints: Iterable[Complaint]) -> list[Result]:
+    """Say what is wrong with an object: one result per complaint, each with its field."""
+    return [
+        Result(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            outcome=Outcome.REFUSED,
+            field=complaint.field,
+            sentence=complaint.sentence(),
+        )
+        for complaint in complaints
+    ]
+
+
+def of_manifest(record: ManifestRecord, sentence: str) -> Result:
+    """Say that something was done with a manifest."""
+    return accepted(record.kind, record.namespace, record.name, sentence)
