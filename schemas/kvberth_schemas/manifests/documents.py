@@ -31,6 +31,8 @@ class DocumentError(ValueError):
 class _Loader(yaml.SafeLoader):
     """YAML 1.1 as Kubernetes reads it: no dates, no key twice."""
 
+    merged = 0  # keys that were merged so far: merges of merges cost time even where they add nothing
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 (PyYAML's stubs call it a dict)
         """Refuse a key that stands twice, as kubectl does; PyYAML would keep the last."""
         node = super().compose_mapping_node(anchor)
@@ -50,6 +52,10 @@ class _Loader(yaml.SafeLoader):
         merged: dict[object, tuple[yaml.Node, yaml.Node]] = {}
         for source in (item for value in merges for item in _sources(value)):
             self.flatten_mapping(source)
+            self.merged += len(source.value)
+            if self.merged > MAX_VALUES:
+                problem = f"more than {MAX_VALUES} keys are merged"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
             for pair in source.value:
                 merged.setdefault(_identity(pair[0]), pair)
         node.value = list({**merged, **{_identity(pair[0]): pair for pair in node.value}}.values())

@@ -5,7 +5,7 @@ One bad document is one entry with a complaint; the others are read all the same
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kvberth_schemas.manifests.complaint import Complaint
@@ -37,7 +37,7 @@ _MARKER = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class RawObject:
-    """One object of a text. With `complaints` it can't be used; names that are missing or no text are empty."""
+    """One object of a text. With `complaints` it can't be used; what is missing or no text is empty."""
 
     source: str
     index: int
@@ -46,7 +46,7 @@ class RawObject:
     kind: str = ""
     namespace: str = ""
     name: str = ""
-    raw: Mapping[str, Any] | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
     complaints: tuple[Complaint, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences that refuse nothing, such as an earlier document of the same name that this one replaces."""

@@ -79,17 +79,18 @@ def assign(engine: Engine, claims: Iterable[Claim]) -> Assignment:
 
 
 def node_label_complaint(spec: KVCacheSpec, node_labels: Iterable[Mapping[str, str]]) -> Complaint | None:
-    """Return that no node carries the GPU type of a KVCache, with the values that nodes do carry."""
-    if spec.gpu_type is None:
-        return None
-    key, value = spec.gpu_label_key, spec.gpu_type
-    seen = {labels[key] for labels in node_labels if key in labels}
-    if value in seen:
-        return None
-    values = ", ".join(sorted(seen)) or "none"
-    return Complaint(
-        annotation_path(GPU_TYPE), f"no node has {key}={value}; values seen: {values}", "write one of those seen"
-    )
+    """Return that no node carries a GPU type of a KVCache (or of its first such pool), with the values nodes carry."""
+    pools = [
+        (f"spec.pools[{index}].gpuType", pool.gpu_label_key, pool.gpu_type) for index, pool in enumerate(spec.pools)
+    ]
+    asked = [(annotation_path(GPU_TYPE), spec.gpu_label_key, spec.gpu_type), *pools]
+    nodes = list(node_labels)
+    for field, key, value in asked:
+        seen = {labels[key] for labels in nodes if key in labels}
+        if value is not None and value not in seen:
+            values = ", ".join(sorted(seen)) or "none"
+            return Complaint(field, f"no node has {key}={value}; values seen: {values}", "write one of those seen")
+    return None
 
 
 def _fitting(engine: Engine, candidates: list[Claim]) -> list[Claim] | Assignment:

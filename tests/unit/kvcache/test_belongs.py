@@ -137,3 +137,12 @@ def test_the_two_kvcaches_of_seed_004_serve_their_own_gpu_types() -> None:
     assert assign(t4, claims).kvcache == "deepseek-coder-7b-kvcache-t4"
     real = Engine("deepseek-coder-7b-instruct", "prdsafe", [directory], {GPU: "Tesla-T4"})
     assert assign(real, claims).reason is Reason.NO_GPU_MATCH
+
+
+def test_a_gpu_type_of_a_pool_that_no_node_has_is_told_at_the_pool(spec_of: Any) -> None:
+    pools = [{"name": "a", "gpuType": "A100", "gpuLabelKey": GPU}, {"name": "t", "gpuType": "T4", "gpuLabelKey": GPU}]
+    complaint = node_label_complaint(spec_of("kv", {"pools": pools}), [{GPU: "A100"}])
+    assert complaint is not None
+    assert complaint.sentence() == (
+        f"spec.pools[1].gpuType: no node has {GPU}=T4; values seen: A100; write one of those seen"
+    )

@@ -119,7 +119,7 @@ def test_what_can_not_be_read_is_one_complaint(text: str, words: str) -> None:
     found = only(text)
     assert len(found.complaints) == 1
     assert words in found.complaints[0].sentence()
-    assert found.raw is None or not found.raw
+    assert (found.raw, found.kind, found.name) == ({}, "", "")
 
 
 def test_merges_of_merges_stay_small() -> None:
@@ -129,6 +129,12 @@ def test_merges_of_merges_stay_small() -> None:
         f"{name}: &{name} {{<<: [{','.join(['*' + before] * 9)}], own{name}: 1}}\n" for before, name in levels
     )
     assert len(only(f"{text}kind: X\n").raw["i"]) == 107
+
+
+def test_merges_beyond_measure_are_refused() -> None:
+    keys = ",".join(f"k{number}: 1" for number in range(500))
+    text = f"a: &a {{{keys}}}\nb: {{<<: [{','.join(['*a'] * 500)}]}}\n"
+    assert "more than 200000 keys are merged" in only(text).complaints[0].problem
 
 
 def test_an_object_that_merges_itself_keeps_its_own_keys() -> None:
