@@ -1,0 +1,126 @@
+"""The bus as services use it: one connection, and what runs on it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from kvberth.bus import requests, tail
+from kvberth.bus.clock import Clock
+from kvberth.bus.connection import Connection
+from kvberth.bus.context import BusContext
+from kvberth.bus.decode import Row
+from kvberth.bus.liveness import Heart, Liveness
+from kvberth.bus.metrics import Metrics, Telemetry
+from kvberth.bus.publisher import LogPublisher
+from kvberth.bus.reconcile import Absent
+from kvberth.bus.requests import Answering, Responder
+from kvberth.bus.settings import BusSettings
+from kvberth.bus.streams import Streams
+from kvberth.bus.view import View
+from kvberth.bus.writer import GoneMaker, Writer, Writing
+from kvberth_schemas.model import Event, Message
+from kvberth_schemas.subjects import EventSubject, Verb
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message)
+
+
+class Bus:
+    """One connection to NATS, held for as long as its ``async with`` block runs.
+
+    Views, writers, liveness, hearts and responders are ``async with`` blocks inside of it.
+    """
+
+    def __init__(self, settings: BusSettings, telemetry: Telemetry | None = None, clock: Clock | None = None) -> None:
+        """Nothing happens before ``async with``."""
+        self._context = BusContext(settings, Metrics(telemetry), clock or Clock())
+        self._connection = Connection(settings, self._context.metrics)
+        self._context.metrics.connected_by(lambda: self.connected)
+        self.streams = Streams(self._connection, settings.created_check_s)
+        self._logs = LogPublisher(self._connection, self.streams, self._context)
+
+    async def __aenter__(self) -> Self:
+        """Start to connect, in the background and for ever: returns at once, an absent server is no error."""
+        self._stack = AsyncExitStack()
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        connecting = group.create_task(self._connection.run())
+        self._stack.callback(connecting.cancel)
+        await self._stack.enter_async_context(self.streams)
+        await self._stack.enter_async_context(self._logs)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection carries messages, as far as is known now (a dead server is noticed within 3 s)."""
+        return self._connection.connected
+
+    async def declare(self) -> None:
+        """Only placement: from now on make both streams at every connect, and again when one is deleted under us."""
+        self.streams.declare()
+
+    def view(self, patterns: Sequence[str]) -> View:
+        """The last states of the patterns' subjects, all of one stream.
+
+        Raises:
+            NotOurs: the patterns lie in no one stream.
+        """
+        return View(self._connection, self.streams, patterns, self._context)
+
+    def writer(self, patterns: Sequence[str], *, absent: Absent, gone: GoneMaker | None = None) -> Writer:
+        """The writer of the patterns' subjects, all of one stream; `gone` is for `Absent.GONE`, and needed there.
+
+        Raises:
+            NotOurs: the patterns lie in no one stream.
+        """
+        writing = Writing(tuple(patterns), absent, gone)
+        return Writer(self._connection, self.streams, writing, self._context)
+
+    def liveness(self) -> Liveness:
+        """Who is alive, and whose word counts."""
+        return Liveness(self._connection, self.streams, self._context)
+
+    def heart(self, writers: Sequence[Writer] = (), complete: Callable[[], bool] = lambda: True) -> Heart:
+        """Our own sign of life; it says complete when every writer is reconciled and `complete()` holds."""
+        return Heart(self._connection, self.streams, self._context, writers=writers, complete=complete)
+
+    async def publish_log(self, subject: EventSubject, event: Event, cause: str | None = None) -> str:
+        """Queue an event of a log entity and give its id; it is tried for 15 s, then dropped and counted.
+
+        Raises:
+            BodyTooLong: the body has more than `MAX_BODY_BYTES`.
+        """
+        return self._logs.put(subject, event, cause)
+
+    async def request(self, verb: Verb, message: Message, reply: type[M], timeout_s: float = 2.0) -> M:
+        """Ask the scheduler.
+
+        Raises:
+            BusTimeout: no answer in time.
+            NoResponder: nobody answers that verb.
+            BusError: the answer is a fault's sentence (where `reply` is a `Reply`, it is returned), or can't be read.
+        """
+        return await requests.request(self._connection, self._context, verb, message, reply, timeout_s)
+
+    def respond(
+        self,
+        verb: Verb,
+        request_type: type[R],
+        handler: Callable[[R], Awaitable[Message]],
+        handler_timeout_s: float = 10.0,
+    ) -> Responder:
+        """Answer a verb, one request after the other, for as long as the ``async with`` block runs."""
+        untyped = cast("Callable[[Any], Awaitable[Message]]", handler)
+        return Responder(self._connection, self._context, Answering(verb, request_type, untyped, handler_timeout_s))
+
+    def log_tail(self, pattern: str | Sequence[str], start: tail.Start = "last") -> AsyncIterator[Row]:
+        """Follow messages: the last of each subject first, only new ones, or all that the stream holds."""
+        patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern)
+        return tail.tail(self._connection, self.streams, self._context, patterns, start)

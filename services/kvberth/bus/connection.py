@@ -1,0 +1,210 @@
+"""Keeps a session alive for ever, and runs everybody's work on it.
+
+Owns connecting, the proof that a session still carries messages, and its replacement. Knows nothing of streams.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+import nats.errors
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from kvberth.bus.errors import BusError, SessionLost
+from kvberth.bus.lifetime import Lifetime
+from kvberth.bus.metrics import Metrics
+from kvberth.bus.session import Session, abandon
+from kvberth.bus.settings import BusSettings
+from kvberth_schemas import names
+
+_log = structlog.stdlib.get_logger(__name__)
+_SLICES = 4
+
+
+class Connection:
+    """One connection after the other, without an end."""
+
+    def __init__(self, settings: BusSettings, metrics: Metrics) -> None:
+        """Nothing happens before `run`."""
+        self._settings = settings
+        self._metrics = metrics
+        self._session: Session | None = None
+        self._arrived = asyncio.Event()
+        self._last_error = ""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a session is alive, as far as is known now."""
+        return self._session is not None and not self._session.lifetime.ended
+
+    async def session(self) -> Session:
+        """Wait for a living session."""
+        while self._session is None or self._session.lifetime.ended:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._session
+
+    async def run(self) -> None:
+        """Connect, watch, and connect anew, until cancelled."""
+        while True:
+            session = await self._connect()
+            self._session = session
+            self._arrived.set()
+            try:
+                async with session.lifetime.scope():
+                    await self._watch(session)
+            except BusError as error:
+                session.lifetime.end(str(error))
+                self._metrics.count("disconnects")
+                _log.warning("disconnected", url=self._settings.url, why=session.lifetime.why)
+            finally:
+                self._session = None
+                await session.close()
+            await asyncio.sleep(self._settings.reconnect_wait_s / 2)
+
+    async def _connect(self) -> Session:
+        while True:
+            client, lifetime = Client(), Lifetime()
+            try:
+                await self._open(client, lifetime)
+            except (nats.errors.Error, OSError) as error:
+                await self._note(error)
+                await abandon(client)
+                await asyncio.sleep(self._settings.reconnect_wait_s)
+            except asyncio.CancelledError:
+                await abandon(client)
+                raise
+            else:
+                self._metrics.count("connections")
+                _log.info("connected", url=self._settings.url)
+                self._last_error = ""
+                return Session(client, lifetime, self._settings.publish_timeout_s)
+
+    async def _open(self, client: Client, lifetime: Lifetime) -> None:
+        async def closed() -> None:
+            lifetime.end("the connection was closed by the server or its silence")
+
+        settings = self._settings
+        service = f"{settings.service}-{names.encode(settings.instance)}".replace("=", "_")
+        await client.connect(
+            settings.url,
+            name=f"{settings.service}/{settings.instance}",
+            inbox_prefix=f"_INBOX_{service}",
+            allow_reconnect=False,  # a lost connection is replaced, see session.py
+            max_reconnect_attempts=-1,  # while the server is absent: try for ever
+            reconnect_time_wait=settings.reconnect_wait_s,  # type: ignore[arg-type] # nats-py sleeps any float
+            ping_interval=settings.ping_s,  # type: ignore[arg-type] # as above
+            max_outstanding_pings=2,
+            connect_timeout=2,
+            error_cb=self._note,
+            closed_cb=closed,
+            disconnected_cb=closed,
+        )
+
+    async def _note(self, error: Exception) -> None:
+        """Count what nats-py reports aside (slow consumers, permission violations, a server that is absent)."""
+        self._metrics.count("errors", type(error).__name__)
+        text = f"{type(error).__name__}: {error}"
+        if text != self._last_error:  # an absent server is reported twice a second
+            self._last_error = text
+            _log.warning("nats", error=text, url=self._settings.url)
+
+    async def _watch(self, session: Session) -> None:
+        """Return never; raise when a message to ourselves does not come back: server, read loop or flusher is dead."""
+        echoed = asyncio.Event()
+
+        async def echo(_: Msg) -> None:
+            echoed.set()
+
+        inbox = session.new_inbox()
+        async with session.subscription(inbox, echo):
+            while True:
+                await asyncio.sleep(self._settings.ping_s)
+                echoed.clear()
+                await session.publish(inbox)
+                await self._echoed(echoed)
+
+    async def _echoed(self, echoed: asyncio.Event) -> None:
+        # In slices: after a blocked loop one of them has passed at once, and the answer is read in the next.
+        for _ in range(_SLICES):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.ping_timeout_s / _SLICES):
+                    await echoed.wait()
+                    return
+        raise SessionLost(f"no message came back from {self._settings.url} in {self._settings.ping_timeout_s} s")
+
+
+class Participant:
+    """Runs `_work` on every session in turn, while its `async with` block is open.
+
+    An error that is not the bus's own ends the block: nothing is swallowed.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Nothing happens before `async with`."""
+        self._connection = connection
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        self._group = asyncio.TaskGroup()
+        await self._group.__aenter__()
+        self._background = [self._start(work) for work in self._tasks()]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and raise what went wrong in the background."""
+        for task in self._background:
+            task.cancel()
+        await self._group.__aexit__(kind, error, trace)
+
+    async def _work(self, session: Session) -> None:
+        """Work on a session until it is lost; returning or a `BusError` starts it again after a pause."""
+        raise NotImplementedError
+
+    def _tasks(self) -> list[Callable[[], Awaitable[None]]]:
+        return [self._follow]
+
+    def _start(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        async def run() -> None:
+            await work()
+
+        # nats-py's callbacks inherit the context of whoever subscribed: an empty one has no span in it.
+        return self._group.create_task(run(), context=contextvars.Context())
+
+    async def _follow(self) -> None:
+        pause = Pause()
+        while True:
+            session = await self._connection.session()
+            try:
+                async with session.lifetime.scope():
+                    await self._work(session)
+            except BusError as error:
+                if not session.lifetime.ended:
+                    _log.warning("bus work failed", who=type(self).__name__, error=str(error))
+                    await asyncio.sleep(pause.next())
+
+
+class Pause:
+    """How long to wait before trying again: doubling, and short again after a quiet while."""
+
+    def __init__(self, first_s: float = 0.05, most_s: float = 5.0, forget_s: float = 30.0) -> None:
+        """`forget_s` without a call starts over."""
+        self._first_s, self._most_s, self._forget_s = first_s, most_s, forget_s
+        self._next_s, self._last = first_s, float("-inf")
+
+    def next(self) -> float:
+        """Seconds to wait now."""
+        now = asyncio.get_running_loop().time()
+        if now - self._last > self._forget_s:
+            self._next_s = self._first_s
+        self._last = now
+        wait = self._next_s
+        self._next_s = min(self._most_s, self._next_s * 2)
+        return wait

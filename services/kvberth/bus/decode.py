@@ -1,0 +1,135 @@
+"""Reads one stored message: who said what about which thing, or why that can't be read. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kvberth_schemas import events, registry, wants
+from kvberth_schemas.envelope import MAX_BODY_BYTES, Envelope, EnvelopeError
+from kvberth_schemas.model import Event, Message, Want
+from kvberth_schemas.registry import DecodeError, UnknownTypeError
+from kvberth_schemas.subjects import Entity, EventSubject, WantKind, WantSubject
+
+Subject = EventSubject | WantSubject
+
+TERM = "kvberth-term"
+"""Header with the writer's term, on everything that a reconciling writer says."""
+
+_ENTITIES: dict[type[Event], Entity] = {
+    events.PodScheduledV1: Entity.POD,
+    events.PodReadyV1: Entity.POD,
+    events.PodWaitingV1: Entity.POD,
+    events.PodGoneV1: Entity.POD,
+    events.NodeChangedV1: Entity.NODE,
+    events.NodeGoneV1: Entity.NODE,
+    events.KVCacheSpecV1: Entity.SPEC,
+    events.KVCacheGoneV1: Entity.SPEC,
+    events.KVCacheStatusV1: Entity.STATUS,
+    events.KVCacheStatusGoneV1: Entity.STATUS,
+    events.ProcessStartedV1: Entity.PROCESS,
+    events.ProcessEndedV1: Entity.PROCESS,
+    events.ProcessGoneV1: Entity.PROCESS,
+    events.SocketReadyV1: Entity.SOCKET,
+    events.SocketLostV1: Entity.SOCKET,
+    events.SocketGoneV1: Entity.SOCKET,
+    events.CacheHealthV1: Entity.HEALTH,
+    events.CacheHealthGoneV1: Entity.HEALTH,
+    events.CachePlacedV1: Entity.CACHE,
+    events.CacheMovedV1: Entity.CACHE,
+    events.CacheRemovedV1: Entity.CACHE,
+    events.TransferCompletedV1: Entity.TRANSFER,
+}
+_KINDS: dict[type[Want], WantKind] = {
+    wants.EngineWantV1: WantKind.ENGINE,
+    wants.CacheWantV1: WantKind.CACHE,
+    wants.DirWantV1: WantKind.DIR,
+}
+
+
+class Reason(StrEnum):
+    """Why a message can't be read."""
+
+    OVERSIZED = "oversized"
+    SUBJECT = "subject"
+    ENVELOPE = "envelope"
+    UNKNOWN_TYPE = "unknown_type"
+    BODY = "body"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One subject's last message."""
+
+    subject: Subject
+    message: Event | Want
+    envelope: Envelope
+    """`envelope.id` is the id to name as cause, `envelope.traceparent` the span to continue."""
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A message that can't be read, and why; `subject` stays text where even that is no subject of ours."""
+
+    subject: Subject | str
+    reason: Reason
+    sentence: str
+
+
+def parse_subject(text: str) -> Subject:
+    """Read an event's or a want's subject.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    try:
+        return EventSubject.parse(text)
+    except ValueError:
+        return WantSubject.parse(text)
+
+
+def check_kind(subject: Subject, message: Message) -> None:
+    """Refuse a message that says something about another kind of thing than its subject.
+
+    Raises:
+        ValueError: it does.
+    """
+    if isinstance(subject, EventSubject):
+        about: object = _ENTITIES.get(type(message)) if isinstance(message, Event) else None
+        right: object = subject.entity
+    else:
+        about = _KINDS.get(type(message)) if isinstance(message, Want) else None
+        right = subject.what
+    if about != right:
+        raise ValueError(f"a {type(message).__name__} was said on {subject}, which is for messages about a {right}")
+
+
+def read(text: str, headers: Mapping[str, str], body: bytes, sequence: int) -> Row | Unreadable:
+    """Read a message; never raises, whatever it holds."""
+    try:
+        subject = parse_subject(text)
+    except ValueError as error:
+        return Unreadable(text, Reason.SUBJECT, str(error))
+    if len(body) > MAX_BODY_BYTES:
+        sentence = f"the body has {len(body)} bytes; it would be {MAX_BODY_BYTES} at most"
+        return Unreadable(subject, Reason.OVERSIZED, sentence)
+    try:
+        envelope = Envelope.from_headers(headers)
+        message = registry.decode(envelope.type, body)
+        check_kind(subject, message)
+    except EnvelopeError as error:
+        return Unreadable(subject, Reason.ENVELOPE, str(error))
+    except UnknownTypeError as error:
+        return Unreadable(subject, Reason.UNKNOWN_TYPE, str(error))
+    except DecodeError as error:
+        return Unreadable(subject, Reason.BODY, str(error))
+    except ValueError as error:
+        return Unreadable(subject, Reason.FOREIGN, str(error))
+    return Row(subject, message, envelope, sequence)
+
+
+def says_gone(ce_type: str) -> bool:
+    """Whether a type is the end of a thing: `kvberth.pod.gone.v1`, `kvberth.kvcache.status-gone.v1`."""
+    verb = ce_type.rpartition(".")[0].rpartition(".")[2]
+    return verb == "gone" or verb.endswith("-gone")

@@ -1,0 +1,100 @@
+"""Says what is no state but happened: the log entities. Every event is tried for 15 s, then dropped and counted."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+
+import structlog
+
+from kvberth.bus.connection import Connection, Participant, Pause
+from kvberth.bus.context import BusContext
+from kvberth.bus.errors import BodyTooLong, BusError, StreamMissing
+from kvberth.bus.session import Session
+from kvberth.bus.streams import Streams
+from kvberth_schemas.envelope import MAX_BODY_BYTES, Envelope
+from kvberth_schemas.model import Event
+from kvberth_schemas.registry import encode
+from kvberth_schemas.subjects import EventSubject
+
+_log = structlog.stdlib.get_logger(__name__)
+
+_WAITING = 1024
+_TRIED_FOR_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    envelope: Envelope
+    body: bytes
+    deadline: float
+
+
+class LogPublisher(Participant):
+    """A bounded queue of log events, oldest dropped first; runs as long as its bus."""
+
+    def __init__(self, connection: Connection, streams: Streams, context: BusContext) -> None:
+        """Made by `Bus`."""
+        super().__init__(connection)
+        self._streams = streams
+        self._context = context
+        self._entries: deque[_Entry] = deque()
+        self._more = asyncio.Event()
+
+    def put(self, subject: EventSubject, event: Event, cause: str | None) -> str:
+        """Queue an event and give its id.
+
+        Raises:
+            BodyTooLong: the body has more than `MAX_BODY_BYTES`.
+        """
+        clock, metrics = self._context.clock, self._context.metrics
+        body = encode(event)
+        if len(body) > MAX_BODY_BYTES:
+            raise BodyTooLong(f"{subject}: the body has {len(body)} bytes; it would be {MAX_BODY_BYTES} at most")
+        envelope = Envelope(
+            id=clock.new_id(),
+            type=event.ce_type,
+            source=self._context.settings.source,
+            time=clock.now(),
+            subject=str(subject),
+            cause=cause,
+            traceparent=metrics.traceparent(),
+        )
+        if len(self._entries) >= _WAITING:
+            self._entries.popleft()
+            metrics.count("dropped", "full")
+        self._entries.append(_Entry(envelope, body, clock.monotonic() + _TRIED_FOR_S))
+        self._more.set()
+        return envelope.id
+
+    async def _work(self, session: Session) -> None:
+        pause = Pause()
+        while True:
+            while not self._entries:
+                self._more.clear()
+                await self._more.wait()
+            entry = self._entries[0]
+            if self._context.clock.monotonic() > entry.deadline:
+                self._context.metrics.count("dropped", "too_late")
+                _log.warning("a log event was never stored", type=entry.envelope.type, id=entry.envelope.id)
+                self._drop(entry)
+                continue
+            try:
+                await self._publish(session, entry)
+            except BusError as error:
+                self._context.metrics.count("retries", type(error).__name__)
+                if isinstance(error, StreamMissing):
+                    self._streams.ask()
+                await asyncio.sleep(min(1.0, pause.next()))
+            else:
+                self._drop(entry)
+
+    async def _publish(self, session: Session, entry: _Entry) -> None:
+        # The id is the message id, so that a retry of what was stored after all is dropped by the stream.
+        timeout_s = self._context.settings.publish_timeout_s
+        await session.publish_stored(entry.envelope.subject, entry.body, entry.envelope.headers(), timeout_s)
+        self._context.metrics.count("published")
+
+    def _drop(self, entry: _Entry) -> None:
+        # While it was being published, the queue may have dropped it as its oldest.
+        if self._entries and self._entries[0] is entry:
+            self._entries.popleft()

@@ -1,0 +1,138 @@
+"""The two streams: their configuration, who declares them, and their creation times, which tell a stream from its heir.
+
+Nobody else asks for a stream's creation time. A stream that was deleted and declared again under an open consumer loses
+messages without an error; so everything that is read from a stream is dropped when its creation time changes.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+
+from kvberth.bus.connection import Connection, Participant
+from kvberth.bus.errors import BusError, StreamMissing
+from kvberth.bus.session import Session, created_of
+from kvberth_schemas.subjects import EVENTS_PATTERN, EVENTS_STREAM, WANTS_PATTERN, WANTS_STREAM
+
+_log = structlog.stdlib.get_logger(__name__)
+
+_UNKNOWN_CHECK_S = 0.2
+_SECONDS_PER_DAY = 24 * 3600.0
+
+_CONFIGS = {
+    EVENTS_STREAM: StreamConfig(
+        name=EVENTS_STREAM,
+        subjects=[EVENTS_PATTERN],
+        retention=RetentionPolicy.LIMITS,
+        storage=StorageType.FILE,
+        discard=DiscardPolicy.OLD,
+        max_msgs_per_subject=32,
+        max_age=_SECONDS_PER_DAY,
+        duplicate_window=120.0,
+    ),
+    WANTS_STREAM: StreamConfig(
+        name=WANTS_STREAM,
+        subjects=[WANTS_PATTERN],
+        retention=RetentionPolicy.LIMITS,
+        storage=StorageType.FILE,
+        discard=DiscardPolicy.OLD,
+        max_msgs_per_subject=1,
+        max_age=0,
+        duplicate_window=120.0,
+    ),
+}
+
+
+class Streams(Participant):
+    """Knows both streams' creation times, and declares the streams where asked to."""
+
+    def __init__(self, connection: Connection, check_s: float) -> None:
+        """`check_s`: how often the creation times are asked for when nothing looks wrong."""
+        super().__init__(connection)
+        self._check_s = check_s
+        self._created: dict[str, datetime] = {}
+        self._declaring = False
+        self._asked = asyncio.Event()
+        self._known = asyncio.Condition()
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def events_created(self) -> datetime | None:
+        """Creation time of `KVBERTH_EVENTS` as known now; None while unknown."""
+        return self._created.get(EVENTS_STREAM)
+
+    @property
+    def wants_created(self) -> datetime | None:
+        """Creation time of `KVBERTH_WANTS` as known now; None while unknown."""
+        return self._created.get(WANTS_STREAM)
+
+    def created(self, stream: str) -> datetime | None:
+        """A stream's creation time; None while unknown."""
+        return self._created.get(stream)
+
+    async def known(self, stream: str) -> datetime:
+        """Wait until a stream's creation time is known."""
+        async with self._known:
+            await self._known.wait_for(lambda: stream in self._created)
+        return self._created[stream]
+
+    def ask(self) -> None:
+        """Something looks wrong: ask the server now."""
+        self._asked.set()
+
+    def declare(self) -> None:
+        """From now on make the streams wherever they are missing or configured otherwise."""
+        self._declaring = True
+        self._asked.set()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` on the loop whenever a creation time changed."""
+        self._listeners.append(listener)
+
+    def off_change(self, listener: Callable[[], None]) -> None:
+        """Stop calling it."""
+        self._listeners.remove(listener)
+
+    async def _work(self, session: Session) -> None:
+        try:
+            while True:
+                self._asked.clear()
+                await self._look(session)
+                await self._wait()
+        finally:
+            await self._learn({})
+
+    async def _look(self, session: Session) -> None:
+        created: dict[str, datetime] = {}
+        for name, config in _CONFIGS.items():
+            try:
+                info = await (session.declare_stream(config) if self._declaring else session.stream_info(name))
+            except StreamMissing:
+                continue
+            except BusError as error:
+                _log.warning("stream not known", stream=name, error=str(error))
+                continue
+            created[name] = created_of(info)
+        await self._learn(created)
+
+    async def _learn(self, created: dict[str, datetime]) -> None:
+        if created == self._created:
+            return
+        self._created = created
+        for listener in list(self._listeners):
+            listener()
+        async with self._known:
+            self._known.notify_all()
+
+    async def _wait(self) -> None:
+        if len(self._created) < len(_CONFIGS):
+            await asyncio.sleep(_UNKNOWN_CHECK_S)
+            return
+        try:
+            async with asyncio.timeout(self._check_s):
+                await self._asked.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(_UNKNOWN_CHECK_S / 2)  # a mismatch that lasts must not become a storm of questions
