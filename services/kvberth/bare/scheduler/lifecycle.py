@@ -27,10 +27,11 @@ ProcessEvent = ProcessStartedV1 | ProcessEndedV1 | ProcessGoneV1
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a runner said last about one process, and the id of the event that said it."""
+    """What a runner said last about one process, and the event's id and trace."""
 
     id: str
     event: ProcessEvent
+    traceparent: str | None = None
 
 
 def after(pod: PodRecord, event: ProcessEvent, now: datetime) -> PodRecord:

@@ -5,6 +5,7 @@ Blocking: call `commit` off the event loop.
 """
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -42,6 +43,7 @@ class Store:
         Raises ServiceError when another scheduler holds the lock, OSError when the directory can't be used.
         """
         self._directory = directory
+        self._busy = threading.Lock()
         self._lock = lock(directory / "lock", "scheduler")
         self._problems: list[str] = []
         for folder in _FOLDERS:
@@ -62,8 +64,9 @@ class Store:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the lock back."""
-        self._lock.close()
+        """Give the lock back, once a commit that runs in a thread has ended."""
+        with self._busy:
+            self._lock.close()
 
     def next_version(self) -> int:
         """Return a resource version above all earlier ones, those of earlier starts included. Raises OSError."""
@@ -77,12 +80,16 @@ class Store:
 
         Additions and changes are written before anything is removed, so that a kill in between loses nothing.
         """
-        stamped = State(
-            self._stamp(old.manifests, new.manifests),
-            self._stamp(old.pods, new.pods),
-            self._stamp(old.nodes, new.nodes),
-        )
-        before, after = dict(self._paths(old)), dict(self._paths(stamped))
+        with self._busy:
+            stamped = State(
+                self._stamp(old.manifests, new.manifests),
+                self._stamp(old.pods, new.pods),
+                self._stamp(old.nodes, new.nodes),
+            )
+            self._write(dict(self._paths(old)), dict(self._paths(stamped)))
+            return stamped
+
+    def _write(self, before: Mapping[Path, Record], after: Mapping[Path, Record]) -> None:
         written = {path: record for path, record in after.items() if before.get(path) is not record}
         removed = [path for path in before if path not in after]
         for path, record in written.items():
@@ -90,7 +97,6 @@ class Store:
         for path in removed:
             path.unlink(missing_ok=True)
         sync_directories(path.parent for path in (*written, *removed))
-        return stamped
 
     def _stamp(self, old: Mapping[K, R], new: Mapping[K, R]) -> dict[K, R]:
         return {key: self._stamped(old.get(key), record) for key, record in new.items()}

@@ -44,17 +44,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The state after a turn, the event that caused the change of a pod (by uid), and sentences for the log."""
+    """The state after a turn, what caused the change of a pod (by uid), and sentences for the log."""
 
     state: State
-    causes: Mapping[str, str]
+    causes: Mapping[str, Evidence]
     notes: tuple[str, ...]
 
 
 def turn(state: State, seen: Seen, limits: Limits, moment: Moment) -> Turn:
     """Return what the scheduler remembers next. Called again with the same input it changes nothing."""
     notes: list[str] = []
-    causes: dict[str, str] = {}
+    causes: dict[str, Evidence] = {}
     state = _take_over(state, seen, moment, notes)
     state = _believe(state, seen, moment, causes)
     state = _evict(state, seen, limits, notes)
@@ -91,14 +91,14 @@ def _take_over(state: State, seen: Seen, moment: Moment, notes: list[str]) -> St
     return state
 
 
-def _believe(state: State, seen: Seen, moment: Moment, causes: dict[str, str]) -> State:
+def _believe(state: State, seen: Seen, moment: Moment, causes: dict[str, Evidence]) -> State:
     changed: dict[str, PodRecord] = {}
     for item in seen.processes:
         uid = item.event.owner
         pod = changed.get(uid) or state.pods.get(uid)
         following = after(pod, item.event, moment.now) if pod is not None else None
         if following is not None and following is not pod:
-            changed[uid], causes[uid] = following, item.id
+            changed[uid], causes[uid] = following, item
     return state.put(*changed.values()) if changed else state
 
 

@@ -125,7 +125,7 @@ def test_evidence_makes_a_pod_ready_and_counts_its_restarts(running, step):
 
 def test_the_cause_of_a_change_is_the_event_that_said_it(running, moment):
     pod = only(running)
-    assert turn(running, Seen((started(pod),)), LIMITS, moment).causes == {pod.uid: f"e-{pod.uid}"}
+    assert turn(running, Seen((started(pod),)), LIMITS, moment).causes == {pod.uid: started(pod)}
 
 
 def test_what_another_node_says_of_a_pod_does_not_count(running, step):

@@ -1,0 +1,98 @@
+"""Says on the bus what the scheduler remembers. Only what is stored is said, and only what changed is encoded again."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from kvberth.bare.scheduler.lifecycle import Evidence, caches_on
+from kvberth.bare.scheduler.messages import engine_want, node_event, pod_event, spec_event
+from kvberth.bare.scheduler.records import ManifestRecord, PodRecord, Record
+from kvberth.bare.scheduler.state import State
+from kvberth.bare.scheduler.turn import Limits, Seen, is_ready, requested_on
+from kvberth.bus import BusTimeout, Writer
+from kvberth_schemas import subjects
+from kvberth_schemas.events import NodeChangedV1, NodeGoneV1
+from kvberth_schemas.subjects import EventSubject, WantKind, WantSubject
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Publisher:
+    """Puts pods, nodes and specs to one writer, and engine wants to the other."""
+
+    def __init__(self, facts: Writer, wants: Writer, term: int, next_version: Callable[[], int]) -> None:
+        """`next_version` gives the resource version of a node that changed."""
+        self._facts = facts
+        self._wants = wants
+        self._term = term
+        self._next_version = next_version
+        self._said: dict[EventSubject, Record] = {}
+        self._nodes: dict[str, NodeChangedV1] = {}
+        self._purged: set[WantSubject] = set()
+        self._to_purge: asyncio.Queue[WantSubject] = asyncio.Queue()  # bounded: each want is in it once at most
+
+    def publish(self, state: State, seen: Seen, limits: Limits, causes: Mapping[str, Evidence]) -> None:
+        """Say what differs from what was said before; never blocks."""
+        self._say_nodes(state, seen, limits)
+        present: dict[EventSubject, Record] = {}
+        for manifest in state.manifests.values():
+            if manifest.kind == "KVCache":
+                present[subjects.spec(manifest.namespace, manifest.name)] = manifest
+        for pod in state.pods.values():
+            present[subjects.pod(pod.namespace, pod.uid)] = pod
+        for subject, record in present.items():
+            if self._said.get(subject) is not record:
+                self._say(subject, record, causes)
+        for subject in self._said.keys() - present.keys():
+            self._facts.forget(subject)
+        self._said = present
+
+    async def purge(self) -> None:
+        """Remove the wants of what has ended from the stream, one after the other, until cancelled."""
+        while True:
+            subject = await self._to_purge.get()
+            try:
+                await self._wants.purge(subject)
+            except BusTimeout as error:
+                _log.warning("the want of an engine that ended is still there", error=str(error))
+                self._to_purge.put_nowait(subject)
+
+    def _say(self, subject: EventSubject, record: Record, causes: Mapping[str, Evidence]) -> None:
+        if isinstance(record, ManifestRecord):
+            self._facts.put(subject, spec_event(record))
+        if isinstance(record, PodRecord):
+            cause = causes.get(record.uid)
+            event_id = self._facts.put(
+                subject,
+                pod_event(record),
+                cause=cause.id if cause else None,
+                traceparent=cause.traceparent if cause else None,
+            )
+            self._want(record, event_id, cause.traceparent if cause else None)
+
+    def _want(self, pod: PodRecord, cause: str, traceparent: str | None) -> None:
+        if pod.node is None:
+            return
+        subject = subjects.want(WantKind.ENGINE, pod.node, pod.namespace, pod.uid)
+        want = engine_want(pod, self._term)
+        if want is not None:
+            self._wants.put(subject, want, cause=cause, traceparent=traceparent)
+        elif pod.ended and subject not in self._purged:
+            self._purged.add(subject)
+            self._to_purge.put_nowait(subject)
+
+    def _say_nodes(self, state: State, seen: Seen, limits: Limits) -> None:
+        caches = caches_on(seen.processes)
+        for name, node in state.nodes.items():
+            before = self._nodes.get(name)
+            silent_s = None if is_ready(seen.silence, name, limits) else limits.not_ready_after_s
+            version = before.resource_version if before else 0
+            event = node_event(node, requested_on(state, name, caches), silent_s, version)
+            if event != before:
+                event = event.model_copy(update={"resource_version": self._next_version()})
+                self._facts.put(subjects.node(name), event)
+                self._nodes[name] = event
+        for name in self._nodes.keys() - state.nodes.keys():
+            self._facts.put(subjects.node(name), NodeGoneV1(name=name, why="deleted by request"))
+            del self._nodes[name]
