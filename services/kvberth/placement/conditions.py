@@ -1,0 +1,231 @@
+"""The conditions of a KVCache: what is true of it, why, in a sentence with names and numbers. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kvberth.kvcache import KVCacheSpec, node_label_complaint
+from kvberth.placement.membership import Following
+from kvberth.placement.reasons import Reason
+from kvberth.placement.snapshot import Engine, KVCache, Life, Snapshot
+from kvberth_schemas.events import Condition, ConditionStatus, KVCacheStatusV1, NodeRow
+
+TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+_SHOWN = 5
+"""Names in one sentence; the rest is a number."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What this plan found and decided about one KVCache."""
+
+    item: KVCache
+    following: Following
+    snapshot: Snapshot
+    placed: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+    """Nodes of which nothing is left: their caches ended, or they are gone themselves."""
+    refused: dict[str, tuple[Reason, str]] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+    moved: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A condition without its time."""
+
+    type: str
+    status: ConditionStatus
+    reason: Reason
+    message: str
+
+
+def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tuple[Condition, ...]:
+    """Return all conditions; `since` stays where the status stays."""
+    accepted = _accepted(outcome)
+    placed = _placed(outcome, rows)
+    sockets = _sockets_ready(outcome, rows)
+    healthy = Finding("Healthy", UNKNOWN, Reason.NOT_PROBED, "caches are not probed yet")
+    metadata = _metadata(outcome.item.spec)
+    ready = _ready(outcome, (accepted, placed, sockets), (healthy, metadata))
+    found = (accepted, placed, sockets, healthy, metadata, ready)
+    previous = outcome.snapshot.memory.statuses.get(outcome.item.name)
+    return tuple(_with_since(item, previous, outcome.item.uid, now) for item in found)
+
+
+def _with_since(found: Finding, previous: KVCacheStatusV1 | None, uid: str, now: datetime) -> Condition:
+    since = now
+    for old in previous.conditions if previous is not None and previous.uid == uid else ():
+        if old.type == found.type and old.status is found.status:
+            since = old.since
+    return Condition(
+        type=found.type, status=found.status, reason=found.reason.value, message=found.message, since=since
+    )
+
+
+def _accepted(outcome: Outcome) -> Finding:
+    item = outcome.item
+    if item.life is Life.DELETED:
+        return Finding("Accepted", TRUE, Reason.DELETED, "the KVCache was deleted")
+    if item.spec is None:
+        reason = Reason.NOT_FOUND if item.life is Life.NOT_FOUND else Reason.UNREADABLE
+        return Finding("Accepted", UNKNOWN, reason, item.why)
+    if not item.spec.accepted:
+        text = " | ".join(complaint.sentence() for complaint in item.spec.complaints[:_SHOWN])
+        return Finding("Accepted", FALSE, Reason.INVALID, text)
+    said = "; ".join((*item.spec.defaults_taken, *item.spec.notes))
+    return Finding("Accepted", TRUE, Reason.ACCEPTED, said or "the manifest is understood")
+
+
+def _placed(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
+    for check in (_unknown, _turned_off, _conflict, _nobody, _refused):
+        found = check(outcome)
+        if found is not None:
+            return Finding("Placed", *found)
+    nodes = sorted(outcome.following.bound)
+    kept = [f"{node}: {why}" for node, why in sorted(outcome.kept.items())]
+    sizes = [f"{row.node}: {row.message}" for row in rows if row.message and row.state != "leaving" and row.engines]
+    said = [f"caches beside all engines, on {_some(nodes)}", *_waiting(outcome), *_remarks(outcome), *kept, *sizes]
+    said += ["paused: nothing is added or removed"] if outcome.item.paused else []
+    return Finding("Placed", TRUE, Reason.PLACED, "; ".join(dict.fromkeys(said)))
+
+
+Found = tuple[ConditionStatus, Reason, str]
+
+
+def _unknown(outcome: Outcome) -> Found | None:
+    item = outcome.item
+    if item.life in {Life.NOT_FOUND, Life.UNREADABLE}:
+        reason = Reason.NOT_FOUND if item.life is Life.NOT_FOUND else Reason.UNREADABLE
+        return UNKNOWN, reason, f"{item.why}; its caches stay as they are"
+    if item.spec is not None and not item.spec.accepted:
+        return UNKNOWN, Reason.NOT_ACCEPTED, "nothing is added or removed until the manifest is accepted"
+    stale = outcome.snapshot.freshness.stale
+    if stale is not None:
+        return UNKNOWN, Reason.SOURCE_STALE, f"{stale}; nothing is added or removed"
+    return None
+
+
+def _turned_off(outcome: Outcome) -> Found | None:
+    if not outcome.item.off:
+        return None
+    caches = outcome.snapshot.caches.get(outcome.item.name, {})
+    left = sorted(node for node, cache in caches.items() if cache.running and node not in outcome.forgotten)
+    reason = Reason.DELETED if outcome.item.life is Life.DELETED else Reason.TURNED_OFF
+    why = "the KVCache was deleted" if reason is Reason.DELETED else "replicas is 0"
+    return (FALSE, reason, f"{why}; still ending on {_some(left)}") if left else (TRUE, reason, f"{why}; no cache runs")
+
+
+def _conflict(outcome: Outcome) -> Found | None:
+    sentences = sorted(outcome.following.conflicts)
+    return (FALSE, Reason.CONFLICT, "; ".join(sentences)) if sentences else None
+
+
+def _nobody(outcome: Outcome) -> Found | None:
+    """No engine is bound: why, in the order of what the user can do about it."""
+    if outcome.following.bound:
+        return None
+    spec = outcome.item.spec
+    label = _label_problem(spec, outcome.snapshot) if spec is not None else None
+    if label is not None:
+        return FALSE, Reason.NO_NODE_WITH_LABEL, label
+    kept = [f"{node}: {why}" for node, why in sorted(outcome.kept.items())]
+    waiting = _waiting(outcome)
+    if waiting:
+        return UNKNOWN, Reason.ENGINE_WAITING, "; ".join((*waiting, *kept))
+    return UNKNOWN, Reason.NO_ENGINE, "; ".join((no_engine(outcome), *_remarks(outcome), *kept))
+
+
+def _refused(outcome: Outcome) -> Found | None:
+    if not outcome.refused:
+        return None
+    sentences = [message for _, (_, message) in sorted(outcome.refused.items())]
+    first = min(outcome.refused.items())[1][0]
+    return FALSE, first, "; ".join((*sentences[:_SHOWN], *_more(sentences)))
+
+
+def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
+    nodes = outcome.following.bound
+    if not nodes:
+        return Finding("SocketsReady", UNKNOWN, Reason.NO_ENGINE, no_engine(outcome))
+    missing, silent = [], []
+    for row in rows:
+        if row.node in nodes and row.state == "unknown":
+            silent.append(f"{row.node}: {row.message}")
+        elif row.node in nodes and row.state != "serving":
+            missing.append(f"{row.node}: {row.message or 'its cache has not answered yet'}")
+    if missing:
+        return Finding("SocketsReady", FALSE, Reason.NOT_ANSWERING, "; ".join((*missing[:_SHOWN], *_more(missing))))
+    if silent:
+        return Finding("SocketsReady", UNKNOWN, Reason.AGENT_SILENT, "; ".join((*silent[:_SHOWN], *_more(silent))))
+    message = f"a register request was answered on {_some(sorted(nodes))}"
+    return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, message)
+
+
+def _metadata(spec: KVCacheSpec | None) -> Finding:
+    message = "every cache keeps its metadata to itself (no etcd)"
+    if spec is not None and spec.metadata_mode != "local":
+        message = f"the manifest asks for metadata '{spec.metadata_mode}'; so far {message}"
+    return Finding("MetadataReady", TRUE, Reason.LOCAL, message)
+
+
+def _ready(outcome: Outcome, needed: tuple[Finding, ...], not_false: tuple[Finding, ...]) -> Finding:
+    for found in (*needed, *not_false):
+        if found.status is FALSE:
+            return Finding("Ready", FALSE, found.reason, found.message)
+    if outcome.item.off:
+        reason = Reason.DELETED if outcome.item.life is Life.DELETED else Reason.TURNED_OFF
+        return Finding("Ready", FALSE, reason, "the user wants no caches")
+    for found in needed:
+        if found.status is UNKNOWN:
+            reason = Reason.NO_ENGINE if found.reason is Reason.ENGINE_WAITING else found.reason
+            return Finding("Ready", UNKNOWN, reason, found.message)
+    count = outcome.following.engine_count
+    return Finding("Ready", TRUE, Reason.ALL_SERVED, f"{count} of {count} engines have an answering cache beside them")
+
+
+def no_engine(outcome: Outcome) -> str:
+    """Say that no engine is bound, and where one with the same label is instead."""
+    spec, snapshot, following = outcome.item.spec, outcome.snapshot, outcome.following
+    namespace = snapshot.namespace
+    ending = sorted(node for node in following.ending if node in snapshot.cluster.nodes)
+    if ending:
+        return f"no engine: {sum(len(following.ending[node]) for node in ending)} ending on {_some(ending)}"
+    if spec is None or spec.workload is None:
+        return f"no engine in namespace {namespace} mounts the directory of {outcome.item.name}"
+    text = f"no engine with label model.aibrix.ai/name={spec.workload} in namespace {namespace}"
+    elsewhere = snapshot.cluster.engines_elsewhere.get(spec.workload, {})
+    others = [f"found {count} in {name}" for name, count in sorted(elsewhere.items()) if name != namespace and count]
+    return "; ".join((text, *others[:_SHOWN], *_more(others)))
+
+
+def _label_problem(spec: KVCacheSpec, snapshot: Snapshot) -> str | None:
+    values = snapshot.cluster.label_values
+    complaint = node_label_complaint(
+        spec, ({spec.gpu_label_key: value} for value in values.get(spec.gpu_label_key, ()))
+    )
+    return complaint.problem if complaint is not None else None
+
+
+def _waiting(outcome: Outcome) -> list[str]:
+    waiting = outcome.following.waiting
+    if not waiting:
+        return []
+    first: Engine = min(waiting, key=lambda engine: engine.name)
+    verb = "engine waits" if len(waiting) == 1 else "engines wait"
+    return [f"{len(waiting)} {verb} for a node: {first.name}: {first.why_waiting}"]
+
+
+def _remarks(outcome: Outcome) -> list[str]:
+    return sorted(outcome.following.remarks)[:_SHOWN]
+
+
+def _some(names: Iterable[str]) -> str:
+    found = list(names)
+    return ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+
+
+def _more(sentences: list[str]) -> list[str]:
+    return [f"and {len(sentences) - _SHOWN} more"] if len(sentences) > _SHOWN else []

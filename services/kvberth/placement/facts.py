@@ -1,0 +1,153 @@
+"""Turns single messages of the bus into placement's own facts. Pure, and never raises on what a user wrote."""
+
+from dataclasses import replace
+
+from kvberth.kvcache import GateSpec, normalise
+from kvberth.placement.snapshot import (
+    CacheProcess,
+    Cause,
+    DepartedEngine,
+    Engine,
+    EngineProcess,
+    KVCache,
+    Life,
+    Node,
+    Wanted,
+    WorkloadKey,
+)
+from kvberth_schemas.envelope import Envelope
+from kvberth_schemas.events import (
+    KVCacheGoneV1,
+    KVCacheSpecV1,
+    NodeChangedV1,
+    Owner,
+    PodGoneV1,
+    PodReadyV1,
+    PodScheduledV1,
+    PodWaitingV1,
+    ProcessEndedV1,
+    ProcessStartedV1,
+)
+from kvberth_schemas.wants import CacheWantV1, DirWantV1, Why
+
+NO_PROCESS = CacheProcess(running=False, restarting=False, incarnation=None, message="")
+"""The runner says that nothing is known of the process any more."""
+
+
+def cause_of(envelope: Envelope, sequence: int) -> Cause:
+    """Return the event behind a fact."""
+    return Cause(envelope.id, envelope.traceparent, sequence, envelope.time)
+
+
+def engine(event: PodScheduledV1 | PodReadyV1 | PodWaitingV1, cause: Cause) -> Engine | None:
+    """Return the engine that a pod is; None for other pods."""
+    if event.model is None:
+        return None
+    return Engine(
+        uid=event.uid,
+        name=event.name,
+        model=event.model,
+        node=None if isinstance(event, PodWaitingV1) else event.node,
+        host_paths=tuple(mount.host_path for mount in event.sockets),
+        workload=_key(event.workload),
+        deleting=event.deleting,
+        why_waiting=event.why if isinstance(event, PodWaitingV1) else "",
+        cause=cause,
+    )
+
+
+def departed(event: PodGoneV1, cause: Cause) -> DepartedEngine | None:
+    """Return the engine that left; None for other pods."""
+    if event.model is None:
+        return None
+    return DepartedEngine(event.uid, event.model, event.node, _key(event.workload), cause)
+
+
+def kvcache(event: KVCacheSpecV1, cause: Cause) -> KVCache:
+    """Return a KVCache as applied. One that is being deleted counts as turned off."""
+    try:
+        spec = normalise(event.manifest)
+    except Exception as error:  # noqa: BLE001 -- one manifest must never stop the others, whatever is in it
+        return replace(unreadable_kvcache(event.name, f"its manifest can't be read: {error!r}", event), cause=cause)
+    return KVCache(
+        name=event.name,
+        uid=event.uid,
+        generation=event.generation,
+        created=event.created,
+        life=Life.DELETED if event.deleting else Life.LIVE,
+        spec=None if event.deleting else replace(spec, namespace=event.namespace, name=event.name),
+        paused=event.paused or spec.paused,
+        cause=cause,
+    )
+
+
+def gone_kvcache(event: KVCacheGoneV1, cause: Cause) -> KVCache:
+    """Return a KVCache that is gone: by the user's word, or merely not found."""
+    return KVCache(
+        name=event.name,
+        uid=event.uid,
+        generation=0,
+        created=cause.time,
+        life=Life.DELETED if event.by_user else Life.NOT_FOUND,
+        spec=None,
+        paused=False,
+        cause=cause,
+        why=f"the KVCache was not found, though nobody deleted it: {event.why}",
+    )
+
+
+def unreadable_kvcache(name: str, why: str, event: KVCacheSpecV1) -> KVCache:
+    """Return a KVCache of which only the outline is known."""
+    return KVCache(name, event.uid, event.generation, event.created, Life.UNREADABLE, None, event.paused, None, why)
+
+
+def node(event: NodeChangedV1) -> Node:
+    """Return a node."""
+    return Node(event.name, event.ready, event.labels, event.allocatable, event.requested)
+
+
+def engine_process(event: ProcessStartedV1) -> EngineProcess | None:
+    """Return a living engine process; None when its model is not known and it uses no cache's directory."""
+    if event.model is None and not event.directories:
+        return None
+    return EngineProcess(event.owner, event.node, event.model or "", event.directories)
+
+
+def cache_process(event: ProcessStartedV1 | ProcessEndedV1) -> CacheProcess:
+    """Return what the runner says of a cache's process."""
+    if isinstance(event, ProcessStartedV1):
+        return CacheProcess(running=True, restarting=False, incarnation=event.incarnation, message=event.message)
+    return CacheProcess(
+        running=False, restarting=event.restarting, incarnation=event.incarnation, message=event.message
+    )
+
+
+def wanted(cache: CacheWantV1, directory: DirWantV1 | None, cause: Cause, because: str | None) -> Wanted:
+    """Return what two wants ask for together; `because` is the id of the event that led to them."""
+    run = cache.state == "run"
+    return Wanted(
+        run=run,
+        why=Why(cache.why),
+        uid=cache.kvcache_uid,
+        pool=cache.pool,
+        size_bytes=cache.size_bytes,
+        memory_bytes=cache.memory_bytes,
+        cpu_millis=cache.cpu_millis,
+        gate=_gate(directory),
+        directory=directory is not None and (directory.state == "keep") == run,
+        since=cause.time,
+        cause=because,
+        traceparent=cause.traceparent,
+        started=cause.time if run else None,
+    )
+
+
+def _gate(directory: DirWantV1 | None) -> GateSpec:
+    if directory is None:
+        return GateSpec()
+    timeout = directory.gate_timeout_s
+    return GateSpec(directory.gate_policy, None if timeout is None else int(timeout))
+
+
+def _key(owner: Owner | None) -> WorkloadKey | None:
+    return None if owner is None else (owner.kind, owner.name)

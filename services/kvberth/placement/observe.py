@@ -1,0 +1,259 @@
+"""Indexes what the bus says, row by row, and gives the snapshot of any one namespace. No I/O.
+
+A row counts by its subject's sequence alone: an older or doubled one changes nothing. The index also tells which
+namespaces a row touches, so that only those are planned again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kvberth.placement import facts
+from kvberth.placement.cluster import ClusterIndex
+from kvberth.placement.snapshot import (
+    Cache,
+    Cause,
+    DepartedEngine,
+    Engine,
+    EngineProcess,
+    Freshness,
+    KVCache,
+    Life,
+    LiveWorkload,
+    Memory,
+    Snapshot,
+    Wanted,
+    WorkloadKey,
+)
+from kvberth_schemas import subjects
+from kvberth_schemas.events import (
+    KVCacheGoneV1,
+    KVCacheSpecV1,
+    NodeChangedV1,
+    PodGoneV1,
+    PodReadyV1,
+    PodScheduledV1,
+    PodWaitingV1,
+    ProcessEndedV1,
+    ProcessStartedV1,
+    SocketGoneV1,
+    SocketLostV1,
+    SocketReadyV1,
+)
+from kvberth_schemas.events.processes import ProcessRole
+from kvberth_schemas.model import Event
+from kvberth_schemas.subjects import Entity, EventSubject
+
+_ABSENT = Cache()
+
+
+@dataclass(slots=True)
+class _Namespace:
+    engines: dict[str, Engine] = field(default_factory=dict)
+    departed: dict[str, DepartedEngine] = field(default_factory=dict)
+    processes: dict[tuple[str, str], EngineProcess] = field(default_factory=dict)
+    kvcaches: dict[str, KVCache] = field(default_factory=dict)
+    caches: dict[str, dict[str, Cache]] = field(default_factory=lambda: defaultdict(dict))
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Things whose last message can't be read: unknown, never absent."""
+
+    pods: frozenset[str] = frozenset()
+    """Namespaces with such a pod."""
+    processes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By namespace: nodes with such a process."""
+    specs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By namespace and name: why."""
+    nodes: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, whys: Mapping[EventSubject, str]) -> "Unreadable":
+        """Sort subjects by what they are about."""
+        processes: dict[str, set[str]] = defaultdict(set)
+        for subject in whys:
+            if subject.entity is Entity.PROCESS and subject.namespace and subject.node:
+                processes[subject.namespace].add(subject.node)
+        return cls(
+            pods=frozenset(item.namespace for item in whys if item.entity is Entity.POD and item.namespace),
+            processes={namespace: frozenset(nodes) for namespace, nodes in processes.items()},
+            specs={
+                (item.namespace, item.object): why
+                for item, why in whys.items()
+                if item.entity is Entity.SPEC and item.namespace
+            },
+            nodes=frozenset(item.object for item in whys if item.entity is Entity.NODE),
+        )
+
+
+class Index:
+    """All last states, by namespace."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._namespaces: dict[str, _Namespace] = defaultdict(_Namespace)
+        self._cluster = ClusterIndex()
+        self._sequences: dict[EventSubject, int] = {}
+        self._unreadable = Unreadable()
+        self._touched: set[str] = set()
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Those with KVCaches, or with caches."""
+        return frozenset(name for name, held in self._namespaces.items() if held.kvcaches or held.caches)
+
+    def kvcaches(self) -> Iterable[tuple[str, KVCache]]:
+        """Return all KVCaches with their namespaces."""
+        return [(name, item) for name, held in self._namespaces.items() for item in held.kvcaches.values()]
+
+    def forget_events(self) -> None:
+        """Forget every event (the view was opened anew), but not what placement itself wants."""
+        wanted = [
+            (name, kvcache, node, cache.wanted)
+            for name, held in self._namespaces.items()
+            for kvcache, nodes in held.caches.items()
+            for node, cache in nodes.items()
+        ]
+        self._namespaces.clear()
+        self._cluster = ClusterIndex()
+        self._sequences.clear()
+        for name, kvcache, node, want in wanted:
+            if want is not None:
+                self.set_wanted(name, kvcache, node, want)
+
+    def take_touched(self) -> set[str]:
+        """Return the namespaces that changed since the last call."""
+        touched, self._touched = self._touched, set()
+        return touched & self.namespaces
+
+    def touch_all(self) -> None:
+        """Let every namespace be planned again."""
+        self._touched |= self.namespaces
+
+    def set_unreadable(self, whys: Mapping[EventSubject, str]) -> None:
+        """Replace what is known to be unreadable."""
+        unreadable = Unreadable.of(whys)
+        if unreadable != self._unreadable:
+            self._unreadable = unreadable
+            self.touch_all()
+
+    def set_wanted(self, namespace: str, kvcache: str, node: str, wanted: Wanted | None) -> None:
+        """Note what placement asks for on a node (None: nothing any more)."""
+        self._put_cache(namespace, kvcache, node, replace(self._cache(namespace, kvcache, node), wanted=wanted))
+
+    def take(self, subject: EventSubject, event: Event, cause: Cause) -> None:
+        """Take the last state of a subject; an older one than known is ignored."""
+        if self._sequences.get(subject, -1) >= cause.sequence:
+            return
+        self._sequences[subject] = cause.sequence
+        if subject.entity is Entity.NODE:
+            self._take_node(subject.object, event)
+        elif subject.namespace is not None:
+            self._touched.add(subject.namespace)
+            self._take_namespaced(subject.namespace, subject, event, cause)
+
+    def snapshot(
+        self,
+        namespace: str,
+        *,
+        term: int,
+        freshness: Freshness,
+        memory: Memory,
+        live: Mapping[WorkloadKey, LiveWorkload],
+    ) -> Snapshot:
+        """Return what is known about a namespace. Valid until the next change of the index."""
+        held = self._namespaces[namespace]
+        return Snapshot(
+            namespace=namespace,
+            term=term,
+            kvcaches=tuple(self._readable(namespace, item) for item in held.kvcaches.values()),
+            engines=tuple(held.engines.values()),
+            departed=tuple(held.departed.values()),
+            processes=tuple(held.processes.values()),
+            caches=held.caches,
+            cluster=self._cluster.view(self._unreadable.nodes),
+            freshness=freshness,
+            memory=memory,
+            live=live,
+            unreadable_pods=namespace in self._unreadable.pods,
+            unreadable_process_nodes=self._unreadable.processes.get(namespace, frozenset()),
+        )
+
+    def _readable(self, namespace: str, item: KVCache) -> KVCache:
+        why = self._unreadable.specs.get((namespace, item.name))
+        return item if why is None else replace(item, life=Life.UNREADABLE, spec=None, why=why)
+
+    def _take_node(self, name: str, event: Event) -> None:
+        node = facts.node(event) if isinstance(event, NodeChangedV1) else None
+        if self._cluster.set_node(name, node):
+            self.touch_all()
+        self._touched |= self._on_node(name)
+
+    def _on_node(self, node: str) -> set[str]:
+        return self._cluster.namespaces_on(node)
+
+    def _take_namespaced(self, namespace: str, subject: EventSubject, event: Event, cause: Cause) -> None:
+        held = self._namespaces[namespace]
+        if isinstance(event, PodScheduledV1 | PodReadyV1 | PodWaitingV1):
+            self._put_engine(namespace, event.uid, facts.engine(event, cause))
+        elif isinstance(event, PodGoneV1):
+            self._put_engine(namespace, event.uid, None)
+            if (left := facts.departed(event, cause)) is not None:
+                held.departed[event.uid] = left
+        elif isinstance(event, KVCacheSpecV1):
+            held.kvcaches[event.name] = facts.kvcache(event, cause)
+        elif isinstance(event, KVCacheGoneV1):
+            held.kvcaches[event.name] = facts.gone_kvcache(event, cause)
+        elif subject.entity is Entity.PROCESS:
+            self._take_process(namespace, subject, event)
+        elif subject.entity is Entity.SOCKET and subject.node is not None:
+            state = event if isinstance(event, SocketReadyV1 | SocketLostV1 | SocketGoneV1) else None
+            cache = self._cache(namespace, subject.object, subject.node)
+            self._put_cache(namespace, subject.object, subject.node, replace(cache, socket=state))
+
+    def _take_process(self, namespace: str, subject: EventSubject, event: Event) -> None:
+        owner, role = subjects.process_owner(subject)
+        node = subject.node
+        if node is None:
+            return
+        if role == ProcessRole.CACHE:
+            said = event if isinstance(event, ProcessStartedV1 | ProcessEndedV1) else None
+            process = facts.cache_process(said) if said is not None else facts.NO_PROCESS
+            cache = self._cache(namespace, owner, node)
+            self._put_cache(namespace, owner, node, replace(cache, process=process))
+            return
+        processes = self._namespaces[namespace].processes
+        processes.pop((node, owner), None)
+        alive = facts.engine_process(event) if isinstance(event, ProcessStartedV1) else None
+        if alive is not None:
+            processes[node, owner] = alive
+
+    def _put_engine(self, namespace: str, uid: str, engine: Engine | None) -> None:
+        held = self._namespaces[namespace]
+        old = held.engines.pop(uid, None)
+        if engine is not None:
+            held.engines[uid] = engine
+            held.departed.pop(uid, None)
+        if self._cluster.count_engine(namespace, old, engine):
+            self._touch_claimants({item.model for item in (old, engine) if item is not None})
+
+    def _touch_claimants(self, models: set[str]) -> None:
+        """Touch every namespace with a KVCache for these models: one without an engine says where others are."""
+        for name, held in self._namespaces.items():
+            if any(item.spec is not None and item.spec.workload in models for item in held.kvcaches.values()):
+                self._touched.add(name)
+
+    def _cache(self, namespace: str, kvcache: str, node: str) -> Cache:
+        return self._namespaces[namespace].caches.get(kvcache, {}).get(node, _ABSENT)
+
+    def _put_cache(self, namespace: str, kvcache: str, node: str, cache: Cache) -> None:
+        self._touched.add(namespace)
+        nodes = self._namespaces[namespace].caches[kvcache]
+        nodes.pop(node, None)
+        if cache != _ABSENT:
+            nodes[node] = cache
+        if not nodes:
+            del self._namespaces[namespace].caches[kvcache]
+        if self._cluster.set_cache(node, namespace, kvcache, cache):
+            self._touched |= self._on_node(node)

@@ -1,0 +1,127 @@
+"""The decision: a snapshot in, a plan out. Pure: no I/O, no clock, no randomness.
+
+A plan is taken as done by the statuses that come with it. Planning again after its steps were applied gives no steps.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kvberth.placement.additions import Additions, Room, additions
+from kvberth.placement.conditions import Outcome
+from kvberth.placement.membership import Membership, accept_names, membership
+from kvberth.placement.moves import finishes
+from kvberth.placement.removals import Removals, removals
+from kvberth.placement.snapshot import KVCache, Life, Snapshot, WorkloadKey
+from kvberth.placement.status import status
+from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
+from kvberth_schemas.events import KVCacheStatusV1
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What holds for all KVCaches."""
+
+    quiet_for: timedelta = timedelta(seconds=60)
+    """How long a node that never said anything about a stopped cache is waited for."""
+    retry: timedelta = timedelta(seconds=5)
+    """How long after an unanswered live read the next one is made."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    steps: list[AnyStep] = field(default_factory=list)
+    statuses: list[KVCacheStatusV1] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    questions: set[WorkloadKey] = field(default_factory=set)
+    idle: set[tuple[str, str]] = field(default_factory=set)
+    recheck: list[datetime] = field(default_factory=list)
+
+    def take(self, adding: Additions, removing: Removals, ended: list[Finish]) -> None:
+        """Add what one KVCache needs; the new node comes before the old one leaves."""
+        self.steps.extend((*adding.steps, *removing.steps, *ended))
+        self.questions |= removing.questions
+        self.recheck.extend(removing.recheck)
+
+    def plan(self) -> Plan:
+        """Return it as a plan."""
+        return Plan(
+            steps=tuple(self.steps),
+            statuses=tuple(self.statuses),
+            finished=tuple(self.finished),
+            questions=frozenset(self.questions),
+            idle=frozenset(self.idle),
+            recheck_at=min(self.recheck, default=None),
+        )
+
+
+def plan(snapshot: Snapshot, policy: Policy, now: datetime) -> Plan:
+    """Return what to do about the caches of one namespace, and what to say about them."""
+    kvcaches = accept_names(snapshot.kvcaches)
+    planner = _Planner(snapshot, policy, now, membership(kvcaches, snapshot), Room(snapshot.cluster))
+    for item in kvcaches:
+        planner.consider(item)
+    return planner.draft.plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    snapshot: Snapshot
+    policy: Policy
+    now: datetime
+    engines: Membership
+    room: Room
+    draft: _Draft = field(default_factory=_Draft)
+
+    def consider(self, item: KVCache) -> None:
+        adding, removing, ended = Additions(), Removals(), list[Finish]()
+        if self.snapshot.freshness.known and item.life in {Life.LIVE, Life.DELETED}:
+            adding = self._additions(item)
+            if not item.frozen:
+                removing = removals(item, self.engines, self.snapshot, self.policy.retry, self.now)
+            ended = self._finishes(item, {step.node for step in adding.steps})
+        outcome = self._outcome(item, adding, removing, ended)
+        self.draft.take(adding, removing, ended)
+        self.draft.idle.update((item.name, node) for node in removing.idle)
+        if self._is_finished(item, outcome):
+            self.draft.finished.append(item.name)
+        else:
+            self.draft.statuses.append(status(outcome, self.now))
+
+    def _additions(self, item: KVCache) -> Additions:
+        if item.off or item.spec is None or not item.spec.accepted:
+            return Additions()
+        caches = self.snapshot.caches.get(item.name, {})
+        return additions(item, self.engines.of[item.name], caches, self.snapshot.cluster, self.room)
+
+    def _finishes(self, item: KVCache, placed: set[str]) -> list[Finish]:
+        caches = self.snapshot.caches.get(item.name, {})
+        here = {node: cache for node, cache in caches.items() if node in self.snapshot.cluster.nodes}
+        for node, cache in here.items():
+            due = cache.wanted.since + self.policy.quiet_for if cache.stopping and cache.wanted else self.now
+            if due > self.now and node not in placed:
+                self.draft.recheck.append(due)
+        found = finishes(item, here, self.snapshot, self.policy.quiet_for, self.now)
+        return [step for step in found if step.node not in placed]
+
+    def _outcome(self, item: KVCache, adding: Additions, removing: Removals, ended: list[Finish]) -> Outcome:
+        forgotten = {step.node for step in removing.steps if isinstance(step, Forget)}
+        return Outcome(
+            item=item,
+            following=self.engines.of[item.name],
+            snapshot=self.snapshot,
+            placed={step.node for step in adding.steps},
+            removed={step.node for step in removing.steps} - forgotten,
+            forgotten=forgotten | {step.node for step in ended},
+            refused=adding.refused,
+            kept=removing.kept,
+            moved=next((step.message for step in reversed(ended) if step.moved_to), ""),
+        )
+
+    def _is_finished(self, item: KVCache, outcome: Outcome) -> bool:
+        """Whether a KVCache that is not there has nothing left that its status could tell of."""
+        if item.life not in {Life.DELETED, Life.NOT_FOUND} or not self.snapshot.freshness.known:
+            return False
+        caches = self.snapshot.caches.get(item.name, {})
+        return all(
+            node in outcome.forgotten or (cache.wanted is None and not cache.running) for node, cache in caches.items()
+        )

@@ -1,0 +1,71 @@
+"""What a plan consists of: steps for `apply`, statuses for readers, questions that must be answered first."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kvberth.kvcache import CacheSize, GateSpec
+from kvberth.placement.reasons import Reason
+from kvberth.placement.snapshot import WorkloadKey
+from kvberth_schemas.events import KVCacheStatusV1
+from kvberth_schemas.wants import Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do about a KVCache's cache on a node, with the reason and the event that led to it."""
+
+    kvcache: str
+    uid: str
+    node: str
+    reason: Reason
+    message: str
+    cause: str | None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place(Step):
+    """Ask for a cache and its directory, or renew what is asked for."""
+
+    pool: str
+    size: CacheSize
+    env: tuple[tuple[str, str], ...]
+    gate: GateSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove(Step):
+    """Ask for the end of a cache."""
+
+    why: Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish(Step):
+    """A removed cache has ended: clean up what was asked for; `moved_to` names the node that took over."""
+
+    moved_to: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget(Step):
+    """The node itself is gone: nobody is left who could stop anything there."""
+
+
+AnyStep = Place | Remove | Finish | Forget
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The decision for one namespace."""
+
+    steps: tuple[AnyStep, ...]
+    statuses: tuple[KVCacheStatusV1, ...]
+    finished: tuple[str, ...]
+    """Names of KVCaches that are gone with everything of theirs: their status goes too."""
+    questions: frozenset[WorkloadKey]
+    """Workloads to be read live; a plan with the answers may remove more."""
+    idle: frozenset[tuple[str, str]]
+    """KVCache and node of caches without an engine."""
+    recheck_at: datetime | None
+    """When time alone may change the plan."""
