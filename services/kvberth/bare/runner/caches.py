@@ -25,7 +25,7 @@ def cache_socket(root: Path, key: Key) -> Path:
     socket = paths.socket_path(directory)
     complaint = paths.socket_path_complaint(socket)
     if complaint is not None:
-        raise StartError(f"the cache {complaint.problem}; {complaint.fix}")
+        raise StartError(f"the cache {complaint.problem}; {complaint.remedy}")
     return socket
 
 

@@ -12,13 +12,16 @@ from typing import Protocol, Self
 
 import structlog
 
-from kvberth.bare.runner import procfs, processes, restarts
+from kvberth.bare.runner import processes, procfs, restarts
 from kvberth.bare.runner.decide import Step, Verb, Wanted
 from kvberth.bare.runner.processes import Command, Handle, StartError
 from kvberth.bare.runner.records import Key, Record, RecordError, RecordStore, State
 
 FAST_S = 0.05
 """Between looks at something that is about to happen."""
+SLOW_AFTER = 60
+SLOW_S = 0.25
+"""Between looks at something that has not happened in its first seconds."""
 HEALTH_EVERY_S = 1.0
 UNREADY_AFTER = 3
 """Failed looks in a row, as the kubelet's default."""
@@ -91,6 +94,10 @@ class Keeper:
         self._changed.clear()
         return True
 
+    def poke(self) -> None:
+        """Wake whoever waits in `changed`: something else has changed that it decides by."""
+        self._changed.set()
+
     def carry_out(self, step: Step, wanted: Wanted | None) -> None:
         """Do one step; what takes time goes on by itself and ends in a changed record."""
         match step.verb:
@@ -139,15 +146,14 @@ class Keeper:
 
     def _adopt(self, record: Record) -> None:
         self.records[record.key] = record
-        if record.boot_id == self._boot_id and self.store.alive(record):
+        if record.boot_id != self._boot_id:
+            message = record.message if record.state is State.ENDED else "the machine was booted anew"
+            ended = {"state": State.ENDED, "ready": False, "ended_at": 0.0, "crashes": 0, "message": message}
+            self._update(record.key, **ended, boot_id=self._boot_id)
+        elif self.store.alive(record):
             self._run(record.key, self._find(record))
         elif record.state is not State.ENDED:
-            of_boot = (
-                "the machine was booted anew" if record.boot_id != self._boot_id else "ended while no runner watched"
-            )
-            self._end(record.key, None, of_boot)
-        elif record.boot_id != self._boot_id:
-            self._update(record.key, boot_id=self._boot_id, ended_at=0.0)
+            self._end(record.key, None, "ended while no runner watched")
 
     async def _find(self, record: Record) -> None:
         """Find the process of a held lock. Its pid is missing if the runner before died while starting it."""
@@ -193,13 +199,13 @@ class Keeper:
             if ready != self.records[key].ready:
                 _log.info("process is ready" if ready else "process is not ready", process=key.stem)
                 self._update(key, ready=ready)
-            await asyncio.sleep(HEALTH_EVERY_S if ready else FAST_S)
+            await asyncio.sleep(HEALTH_EVERY_S if ready else FAST_S if failures < SLOW_AFTER else SLOW_S)
 
     def _end(self, key: Key, code: int | None, message: str) -> None:
         record = self.records[key]
         now = self.clock()
         crashes = restarts.crashes_after(record, now)
-        ended = {"state": State.ENDED, "ready": False, "exit_code": code, "ended_at": now, "boot_id": self._boot_id}
+        ended = {"state": State.ENDED, "ready": False, "exit_code": code, "ended_at": now}
         self._update(key, **ended, crashes=crashes, message=message)
 
     def _update(self, key: Key, **changes: object) -> None:

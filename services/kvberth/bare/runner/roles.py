@@ -1,0 +1,48 @@
+"""What each role means: which command a process is run with, what its next life needs, whether it answers."""
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvberth.bare.runner.caches import cache_answers, cache_command
+from kvberth.bare.runner.engines import engine_answers, engine_command, free_port
+from kvberth.bare.runner.processes import Command
+from kvberth.bare.runner.records import Record
+from kvberth_schemas.events import ProcessRole
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoles:
+    """The roles of one node: engines and caches below its root."""
+
+    root: Path
+    logs: Path
+    engine_argv: tuple[str, ...] = ()
+    """The operator's command; empty for the stand-in."""
+
+    def next_life(self, record: Record) -> Record:
+        """Give a cache a new incarnation, an engine a free port."""
+        if record.key.role is ProcessRole.CACHE:
+            return record.model_copy(update={"incarnation": str(uuid.uuid4())})
+        return record.model_copy(update={"port": free_port()})
+
+    def command(self, record: Record) -> Command:
+        """Give the command of a life.
+
+        Raises:
+            StartError: something it needs is not there.
+        """
+        log = self.logs / f"{record.key.stem}.log"
+        if record.key.role is ProcessRole.CACHE:
+            return cache_command(self.root, record, log)
+        return engine_command(self.root, record, self.engine_argv, log)
+
+    async def answers(self, record: Record) -> bool:
+        """Tell whether the process does what it is there for."""
+        if record.key.role is ProcessRole.CACHE:
+            return await cache_answers(self.root, record)
+        return await engine_answers(record)
+
+    def watched(self, record: Record) -> bool:
+        """Tell whether readiness is looked at again: a cache's health is its node agent's to prove."""
+        return record.key.role is ProcessRole.ENGINE

@@ -1,0 +1,157 @@
+"""Runs one node: reads the wants, decides, carries out, reports. Its processes outlive it."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import structlog
+
+from kvberth.bare.runner import reports
+from kvberth.bare.runner.claim import claimed
+from kvberth.bare.runner.decide import Decision, Snapshot, decide
+from kvberth.bare.runner.keeper import Keeper
+from kvberth.bare.runner.node import registration
+from kvberth.bare.runner.records import Key, RecordStore, records_directory
+from kvberth.bare.runner.register import keep_registered
+from kvberth.bare.runner.roles import NodeRoles
+from kvberth.bare.runner.settings import RunnerSettings
+from kvberth.bare.runner.wantbook import WantBook
+from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
+from kvberth.service import ServiceContext
+from kvberth_schemas import subjects
+from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1
+from kvberth_schemas.subjects import Entity, Service, WantKind
+
+TICK_S = 1.0
+"""Decisions are made at every change, and this often without one."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def main(context: ServiceContext[RunnerSettings]) -> None:
+    """Run the node until the service is told to stop. Raises ServiceError when another runner has the node."""
+    settings = context.settings
+    request = registration(settings.node, settings.root, settings.node_file)
+    with claimed(settings.node_directory, settings.node) as term:
+        async with AsyncExitStack() as stack:
+            bus = await stack.enter_async_context(Bus(_bus_settings(settings, term), context.telemetry))
+            keeper = await stack.enter_async_context(_keeper(settings))
+            patterns = [subjects.wants_of(what, settings.node) for what in (WantKind.ENGINE, WantKind.CACHE)]
+            view = await stack.enter_async_context(bus.view(patterns))
+            node = Node(settings, keeper, view)
+            writer = await stack.enter_async_context(_writer(bus, node))
+            await stack.enter_async_context(bus.heart([writer]))
+            liveness = await stack.enter_async_context(bus.liveness())
+            _register_checks(context, bus, view, writer)
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            tasks = [
+                group.create_task(keep_registered(bus, liveness, request), name="registration"),
+                group.create_task(_listen(view, keeper), name="wants"),
+                group.create_task(node.run(writer), name="decisions"),
+            ]
+            await context.stopping.wait()
+            for task in tasks:
+                task.cancel()
+
+
+@dataclass
+class Node:
+    """The decisions of one node, one after the other."""
+
+    settings: RunnerSettings
+    keeper: Keeper
+    view: View
+    book: WantBook = field(default_factory=WantBook)
+    _said: set[Key] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.book.adopt(self.keeper.records.values())
+
+    async def run(self, writer: Writer) -> None:
+        """Decide at every change, until cancelled."""
+        while True:
+            decisions = decide(self._snapshot())
+            self._say(decisions, writer)
+            if self.book.read:  # before, an answer to a stop of something that never ran would be taken back
+                writer.ready()
+            for decision in decisions.values():
+                for step in decision.steps:
+                    self.keeper.carry_out(step, self.book.wants.get(step.key))
+            await self.keeper.changed(self._wait_s(decisions))
+
+    def gone(self, row: Row) -> ProcessGoneV1 | None:
+        """Say that a process is gone, if really nothing is known of it: the bus found it in the stream."""
+        event = row.message
+        if not isinstance(event, ProcessStartedV1 | ProcessEndedV1):
+            return None
+        key = Key(event.role, event.namespace, event.owner)
+        if key in self.keeper.records:  # being started, or its pid is being looked for
+            return None
+        return reports.gone(self.settings.node, key)
+
+    def _snapshot(self) -> Snapshot:
+        complete = self.view.complete
+        self.book.update(self.view.rows.values(), self.view.unreadable, complete=complete)
+        return Snapshot(
+            wants=self.book.wants,
+            records=self.keeper.records,
+            now=self.keeper.clock(),
+            node=self.settings.node,
+            engine_backoff_s=self.settings.engine_backoff_s,
+            wants_known=complete,
+        )
+
+    def _say(self, decisions: Mapping[Key, Decision], writer: Writer) -> None:
+        for key, decision in decisions.items():
+            if decision.report is not None:
+                report = decision.report
+                subject = reports.subject_of(self.settings.node, key)
+                writer.put(subject, report.event, cause=report.cause, traceparent=report.traceparent)
+                self._said.add(key)
+        for key in self._said - decisions.keys():
+            writer.forget(reports.subject_of(self.settings.node, key))
+            self._said.discard(key)
+
+    def _wait_s(self, decisions: Mapping[Key, Decision]) -> float:
+        due = [decision.wake_at for decision in decisions.values() if decision.wake_at is not None]
+        return min(max(min(due) - self.keeper.clock(), 0.0), TICK_S) if due else TICK_S
+
+
+async def _listen(view: View, keeper: Keeper) -> None:
+    while True:
+        if await view.changed(TICK_S):
+            keeper.poke()
+
+
+def _keeper(settings: RunnerSettings) -> Keeper:
+    roles = NodeRoles(settings.root, settings.node_directory / "logs", settings.engine_argv)
+    return Keeper(RecordStore(records_directory(settings.node_directory)), roles)
+
+
+def _writer(bus: Bus, node: Node) -> Writer:
+    pattern = subjects.events_of(Entity.PROCESS, node.settings.node)
+    return bus.writer([pattern], absent=Absent.GONE, gone=node.gone)
+
+
+def _bus_settings(settings: RunnerSettings, term: int) -> BusSettings:
+    return BusSettings(
+        url=settings.nats_url, service=Service.RUNNER, instance=settings.instance, node=settings.node, term=term
+    )
+
+
+def _register_checks(context: ServiceContext[RunnerSettings], bus: Bus, view: View, writer: Writer) -> None:
+    url = context.settings.nats_url
+
+    def wants() -> str | None:
+        if not bus.connected:
+            return f"There is no connection to {url}."
+        return None if view.complete else "The wants have not been read completely."
+
+    def says() -> str | None:
+        if writer.deposed:
+            return "A runner of this node with a higher number of starts has spoken; this one says nothing more."
+        return None if writer.reconciled else "What the bus has of this node's processes has not been compared yet."
+
+    context.checks.register("wants", wants)
+    context.checks.register("processes", says)
