@@ -1,0 +1,1 @@
+"""The node agent, one per node: looks after the caches' directories and says whether their sockets answer."""

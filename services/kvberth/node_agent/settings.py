@@ -1,0 +1,33 @@
+"""What the node agent can be told from outside."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from kvberth.service import ServiceSettings
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("should be an absolute path, such as /var/run/vineyard-kubernetes")
+    return path
+
+
+class NodeAgentSettings(ServiceSettings):
+    """The settings of one node's agent."""
+
+    node: str = Field(min_length=1)
+    """Name of the node that this agent speaks for. Required."""
+
+    root: Annotated[Path, AfterValidator(_absolute)]
+    """Directory below which a cache's directory is <namespace>/<name>. Required; on Kubernetes the mount."""
+
+    recheck_s: float = Field(1.0, ge=0.05, le=60)
+    """Seconds between two looks at a cache that nothing stirred. Default 1: a stopped daemon gives no other sign."""
+
+    answer_s: float = Field(1.0, ge=0.05, le=30)
+    """Seconds that a daemon may take for an answer. Default 1; two misses in a row mean hung."""
+
+    empty_after_s: float = Field(60.0, ge=0.05, le=86400)
+    """Seconds until a dropped directory is emptied. Default 60: a new want within that time finds it as it was."""

@@ -1,0 +1,1 @@
+"""Sockets of caches: keeps their directories, proves that somebody answers in them, and says every change."""
