@@ -74,9 +74,14 @@ class _Agent:
             lagged=evidence.lagged,
         )
 
+        changes = self._context.telemetry.counter(
+            "kvberth.node.agent.socket.changes", "What was said about sockets, by the event's type."
+        )
+
         def speak(event: SocketEvent, cause: str | None, traceparent: str | None) -> None:
             subject = subjects.socket(self._node, event.namespace, event.cache)
             writer.put(subject, event, cause=cause, traceparent=traceparent)
+            changes.add(1, {"type": event.ce_type})
 
         keeper_settings = KeeperSettings(node=self._node, root=settings.root, empty_after_s=settings.empty_after_s)
         return Keeper(keeper_settings, group, around, speak)

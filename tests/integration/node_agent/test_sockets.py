@@ -72,13 +72,14 @@ async def test_a_killed_daemon_is_lost_at_once_and_a_new_one_ready_under_its_own
     assert agent.heard.words[-3:] != ["ready second", "lost stale", "ready second"]
 
 
-async def test_a_daemon_that_ends_in_order_is_missing(agent):
+async def test_a_daemon_that_ends_in_order_is_missing_or_stale_as_it_leaves_its_socket(agent):
+    """vineyardd removes its socket on SIGTERM most times; now and then it dies before."""
     agent.want()
     async with running_vineyardd(agent.socket) as daemon:
         await agent.heard.until_word(f"ready {daemon.incarnation}")
         daemon.process.terminate()
         await daemon.process.wait()
-        await agent.heard.until_word("lost missing")
+        await agent.heard.until_word("lost stale" if agent.socket.exists() else "lost missing")
 
 
 async def test_a_stopped_daemon_is_hung_after_two_missed_answers_and_ready_when_it_goes_on(root):

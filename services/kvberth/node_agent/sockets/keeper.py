@@ -24,6 +24,9 @@ _log = structlog.get_logger(__name__)
 _NOBODY = (SocketMissing, SocketStale, SocketPathTooLong)
 """What proves that no daemon uses a directory; every other failure may come from a living one."""
 
+_NOT_OURS = frozenset({"", "local"})
+"""Deployments of daemons that were started without an incarnation."""
+
 Speaker = Callable[[Said | SocketGoneV1, str | None, str | None], None]
 """Takes (event, id of the event that led to it, traceparent)."""
 
@@ -138,6 +141,8 @@ class Keeper:
         want = kept.want if isinstance(event, SocketReadyV1) else None
         trace = want.traceparent if want is not None and not kept.traced else None
         kept.traced = kept.traced or want is not None
+        if isinstance(event, SocketReadyV1) and event.incarnation in _NOT_OURS:
+            _log.warning("a daemon that kvberth did not start answers here", path=event.path)
         _log.info("socket", **event.model_dump(mode="json", exclude={"node"}), said=event.ce_type)
         self._speak(event, want.id if want else None, trace)
         self._note_looked()

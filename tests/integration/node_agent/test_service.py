@@ -1,0 +1,235 @@
+"""The agent as a process, between a real NATS and real vineyardds; what it says is read with raw nats-py."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import asynccontextmanager
+
+import nats
+import psutil
+import pytest
+
+from integration.node_agent.running_agent import eventually
+from kvberth.bus import Absent, Bus, BusSettings
+from kvberth_schemas import subjects
+from kvberth_schemas.subjects import Service, WantKind
+from kvberth_schemas.wants import DirWantV1, Why
+from support.nats import nats_server
+from support.vineyardd import running_vineyardd
+
+pytestmark = pytest.mark.integration
+
+NODE = "ip-10-0-0-1.ec2.internal"
+SUBJECT = "kvberth.evt.v1.ip-10-0-0-1=2Eec2=2Einternal.default.k.socket"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+TRACEPARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+WANT = subjects.want(WantKind.DIR, NODE, "default", "k")
+
+
+@pytest.fixture
+async def server(tmp_path):
+    async with nats_server(tmp_path / "nats") as running:
+        yield running
+
+
+@pytest.fixture
+async def placement(server):
+    """A bus that declares the streams and says wants, as placement does."""
+    settings = BusSettings(url=server.url, service=Service.PLACEMENT, instance="test", term=1)
+    async with Bus(settings) as bus:
+        await bus.declare()
+        async with bus.writer([subjects.wants_of(WantKind.DIR)], absent=Absent.KEEP) as writer:
+            writer.ready()
+            yield writer
+
+
+def say(writer, state="keep"):
+    """Want the directory kept or dropped; the want's event id."""
+    want = DirWantV1(term=1, state=state, why=Why.WANTED, namespace="default", kvcache="k")
+    return writer.put(WANT, want, traceparent=TRACEPARENT)
+
+
+class Witness:
+    """Reads with nats-py alone."""
+
+    def __init__(self, client):
+        self.client = client
+
+    async def last(self):
+        """(type, body, headers) of the last message on the socket's subject; None if there is none."""
+        try:
+            raw = await self.client.jetstream().get_last_msg("KVBERTH_EVENTS", SUBJECT)
+        except nats.js.errors.NotFoundError:
+            return None
+        return raw.headers["ce-type"], json.loads(raw.data), raw.headers
+
+    async def until(self, condition, seconds=15.0):
+        last = None
+        try:
+            async with asyncio.timeout(seconds):
+                while not ((last := await self.last()) and condition(*last)):  # noqa: ASYNC110 -- a foreign process says it
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            raise AssertionError(f"not seen within {seconds} s; the last message is {last}") from None
+        return last
+
+    async def until_ready(self, incarnation, seconds=15.0):
+        return await self.until(
+            lambda ce_type, body, _: ce_type == "kvberth.socket.ready.v1" and body["incarnation"] == incarnation,
+            seconds,
+        )
+
+    async def until_lost(self, reason, seconds=15.0):
+        return await self.until(
+            lambda ce_type, body, _: ce_type == "kvberth.socket.lost.v1" and body["reason"] == reason, seconds
+        )
+
+    async def next_alive(self, seconds=5.0):
+        subscription = await self.client.subscribe("kvberth.alive.v1.*.node_agent.*")
+        try:
+            return json.loads((await subscription.next_msg(timeout=seconds)).data)
+        finally:
+            await subscription.unsubscribe()
+
+    async def until_complete(self):
+        async with asyncio.timeout(15):
+            while not (await self.next_alive())["complete"]:
+                pass
+
+
+@asynccontextmanager
+async def witness_of(server):
+    client = await nats.connect(server.url)
+    try:
+        yield Witness(client)
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def agent_process(server, root, state, **settings):
+    clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("KVBERTH_")}
+    given = {
+        "KVBERTH_NATS_URL": server.url,
+        "KVBERTH_NODE": NODE,
+        "KVBERTH_ROOT": str(root),
+        "KVBERTH_STATE": str(state),
+    }
+    command = (sys.executable, "-m", "kvberth.node_agent")
+    process = await asyncio.create_subprocess_exec(*command, env=clean | given | settings)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(20):
+                assert await process.wait() == 0
+
+
+async def test_a_cache_is_followed_from_want_to_ready_to_lost_to_gone(server, placement, root, tmp_path):
+    async with agent_process(server, root, tmp_path / "state") as process, witness_of(server) as witness:
+        cause = say(placement)
+        await witness.until_lost("missing")
+        socket = root / "default" / "k" / "vineyard.sock"
+        async with running_vineyardd(socket) as daemon:
+            answered = time.monotonic()
+            _, body, headers = await witness.until_ready(daemon.incarnation)
+            assert time.monotonic() - answered < 0.5
+            assert body["node"] == NODE
+            assert body["path"] == str(socket)
+            assert body["memory_limit"] == 64 << 20
+            assert headers["kvberth-cause"] == cause
+            assert headers["traceparent"].split("-")[1] == TRACE
+            await witness.until_complete()
+            await daemon.kill()
+            killed = time.monotonic()
+            _, body, _ = await witness.until_lost("stale")
+            assert time.monotonic() - killed < 0.5
+            assert body["incarnation"] == daemon.incarnation
+        dropped = say(placement, "drop")
+        _, _, headers = await witness.until(lambda ce_type, *_: ce_type == "kvberth.socket.gone.v1")
+        assert headers["kvberth-cause"] == dropped
+        assert psutil.Process(process.pid).memory_info().rss < 100 << 20
+
+
+async def test_an_agent_that_was_away_proves_its_rows_again(server, placement, root, tmp_path):
+    socket = root / "default" / "k" / "vineyard.sock"
+    async with witness_of(server) as witness:
+        async with agent_process(server, root, tmp_path / "state"):
+            say(placement)
+            async with running_vineyardd(socket, incarnation="first"):
+                await witness.until_ready("first")
+        assert (await witness.last())[1].get("incarnation") == "first"
+        async with running_vineyardd(socket, incarnation="second"), agent_process(server, root, tmp_path / "state"):
+            await witness.until_ready("second")
+            await witness.until_complete()
+
+
+async def test_a_row_without_a_want_is_watched_on_after_a_restart_while_its_directory_is_there(
+    server, placement, root, tmp_path
+):
+    socket = root / "default" / "k" / "vineyard.sock"
+    async with witness_of(server) as witness, running_vineyardd(socket, incarnation="first") as daemon:
+        async with agent_process(server, root, tmp_path / "state"):
+            say(placement)
+            await witness.until_ready("first")
+        await placement.purge(WANT)
+        async with agent_process(server, root, tmp_path / "state"):
+            await witness.until_complete()
+            assert (await witness.last())[0] == "kvberth.socket.ready.v1"
+            await daemon.kill()
+            await witness.until_lost("stale")
+        socket.unlink()
+        socket.parent.rmdir()
+        async with agent_process(server, root, tmp_path / "state"):
+            await witness.until(lambda ce_type, *_: ce_type == "kvberth.socket.gone.v1")
+
+
+async def test_a_wiped_bus_hears_everything_again(server, placement, root, tmp_path):
+    async with agent_process(server, root, tmp_path / "state"):
+        say(placement)
+        async with running_vineyardd(root / "default" / "k" / "vineyard.sock") as daemon:
+            async with witness_of(server) as witness:
+                await witness.until_ready(daemon.incarnation)
+            await server.kill()
+            server.wipe()
+            await server.start()
+            async with witness_of(server) as witness:
+                await eventually_declared(witness)
+                await witness.until_ready(daemon.incarnation, seconds=20.0)
+                await witness.until_complete()
+
+
+async def test_an_agent_starts_without_a_bus_and_stops_within_its_time(server, root, tmp_path):
+    await server.stop()
+    async with agent_process(server, root, tmp_path / "state") as process:
+        await eventually(lambda: list((tmp_path / "state" / "services").glob("node_agent*.json")), seconds=15)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        assert time.monotonic() - began < 3.0
+
+
+async def test_an_agent_without_a_node_or_a_root_says_which_setting_is_missing(tmp_path):
+    clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("KVBERTH_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kvberth.node_agent", env=clean, stderr=asyncio.subprocess.PIPE
+    )
+    _, text = await process.communicate()
+    assert process.returncode == 2
+    assert b"KVBERTH_NODE" in text
+    assert b"KVBERTH_ROOT" in text
+
+
+async def eventually_declared(witness):
+    async with asyncio.timeout(15):
+        while True:
+            try:
+                await witness.client.jetstream().stream_info("KVBERTH_EVENTS")
+            except nats.errors.Error:
+                await asyncio.sleep(0.05)
+            else:
+                return
