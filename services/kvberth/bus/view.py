@@ -61,6 +61,10 @@ class View(Participant):
         """True once anything (rows, complete, unreadable) changed since the last return; False after `timeout_s`."""
         return await self._changes.wait(timeout_s)
 
+    def reread(self) -> None:
+        """Read everything anew, for an owner that waits for a purge: a view is told of none while it follows."""
+        self._reader.reopen("its owner waits for a purge")
+
     def add_listener(self, callback: Callable[[Row], None]) -> None:
         """Call `callback` on the loop for each accepted row, in stream order; after a loss, rows come again."""
         self._listeners.append(callback)

@@ -46,9 +46,10 @@ async def main(context: ServiceContext[RunnerSettings]) -> None:
             _register_checks(context, bus, view, writer)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             tasks = [
-                group.create_task(keep_registered(bus, liveness, request), name="registration"),
+                group.create_task(keep_registered(bus, liveness, view, request), name="registration"),
                 group.create_task(_listen(view, keeper), name="wants"),
                 group.create_task(node.run(writer), name="decisions"),
+                group.create_task(node.look_for_purges(), name="purges"),
             ]
             await context.stopping.wait()
             for task in tasks:
@@ -79,6 +80,13 @@ class Node:
                 for step in decision.steps:
                     self.keeper.carry_out(step, self.book.wants.get(step.key))
             await self.keeper.changed(self._wait_s(decisions))
+
+    async def look_for_purges(self) -> None:
+        """Read the wants anew now and then while an end waits to be forgotten; a view is told of no purge."""
+        while True:
+            await asyncio.sleep(self.settings.reread_s)
+            if any(wanted.want.state == "stop" for wanted in self.book.wants.values()):
+                self.view.reread()
 
     def gone(self, row: Row) -> ProcessGoneV1 | None:
         """Say that a process is gone, if really nothing is known of it: the bus found it in the stream."""

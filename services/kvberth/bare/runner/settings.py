@@ -36,6 +36,9 @@ class RunnerSettings(ServiceSettings):
     engine_backoff_s: float = Field(10.0, ge=0, le=300)
     """Wait before an engine's second restart in a row, doubling up to 30 times as long. Default: as the kubelet."""
 
+    reread_s: float = Field(30.0, gt=0, le=3600)
+    """How often the wants are read anew while one says stop. Default 30: then its end is forgotten within a minute."""
+
     @property
     def node_directory(self) -> Path:
         """Where records and logs of the node lie."""
