@@ -1,6 +1,7 @@
 """Turns single messages of the bus into placement's own facts. Pure, and never raises on what a user wrote."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from kvberth.kvcache import GateSpec, normalise
 from kvberth.placement.snapshot import (
@@ -122,23 +123,44 @@ def cache_process(event: ProcessStartedV1 | ProcessEndedV1) -> CacheProcess:
     )
 
 
-def wanted(cache: CacheWantV1, directory: DirWantV1 | None, cause: Cause, because: str | None) -> Wanted:
-    """Return what two wants ask for together; `because` is the id of the event that led to them."""
-    run = cache.state == "run"
+def wanted(cache: CacheWantV1 | None, directory: DirWantV1 | None, cause: Cause, because: str | None) -> Wanted:
+    """Return what two wants ask for together; `because` is the id of the event that led to them.
+
+    A directory without a cache is what a crash between the two leaves: it counts as asked for, of nobody yet.
+    """
+    run = cache.state == "run" if cache is not None else directory is not None and directory.state == "keep"
     return Wanted(
         run=run,
-        why=Why(cache.why),
-        uid=cache.kvcache_uid,
-        pool=cache.pool,
-        size_bytes=cache.size_bytes,
-        memory_bytes=cache.memory_bytes,
-        cpu_millis=cache.cpu_millis,
+        why=Why(cache.why) if cache is not None else Why.WANTED,
+        uid=cache.kvcache_uid if cache is not None else "",
+        pool=cache.pool if cache is not None else "",
+        size_bytes=cache.size_bytes if cache is not None else 0,
+        memory_bytes=cache.memory_bytes if cache is not None else 0,
+        cpu_millis=cache.cpu_millis if cache is not None else 0,
         gate=_gate(directory),
         directory=directory is not None and (directory.state == "keep") == run,
         since=cause.time,
         cause=because,
         traceparent=cause.traceparent,
         started=cause.time if run else None,
+    )
+
+
+def stopped(old: Wanted | None, cache: CacheWantV1, now: datetime) -> Wanted:
+    """Return what is asked for once a cache was told to stop; when it was started is remembered for its move."""
+    return Wanted(
+        run=False,
+        why=Why(cache.why),
+        uid=cache.kvcache_uid,
+        pool=cache.pool,
+        size_bytes=cache.size_bytes,
+        memory_bytes=cache.memory_bytes,
+        cpu_millis=cache.cpu_millis,
+        gate=old.gate if old is not None else GateSpec(),
+        directory=True,
+        since=now,
+        cause=None,
+        started=old.started if old is not None else None,
     )
 
 

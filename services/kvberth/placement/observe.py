@@ -127,6 +127,10 @@ class Index:
         touched, self._touched = self._touched, set()
         return touched & self.namespaces
 
+    def touch(self, namespace: str) -> None:
+        """Let a namespace be planned again."""
+        self._touched.add(namespace)
+
     def touch_all(self) -> None:
         """Let every namespace be planned again."""
         self._touched |= self.namespaces

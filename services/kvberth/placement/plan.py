@@ -33,6 +33,7 @@ class _Draft:
     statuses: list[KVCacheStatusV1] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)
     questions: set[WorkloadKey] = field(default_factory=set)
+    undecided: set[str] = field(default_factory=set)
     idle: set[tuple[str, str]] = field(default_factory=set)
     recheck: list[datetime] = field(default_factory=list)
 
@@ -49,6 +50,7 @@ class _Draft:
             statuses=tuple(self.statuses),
             finished=tuple(self.finished),
             questions=frozenset(self.questions),
+            undecided=frozenset(self.undecided),
             idle=frozenset(self.idle),
             recheck_at=min(self.recheck, default=None),
         )
@@ -81,6 +83,8 @@ class _Planner:
             ended = self._finishes(item, {step.node for step in adding.steps})
         outcome = self._outcome(item, adding, removing, ended)
         self.draft.take(adding, removing, ended)
+        if removing.questions - self.snapshot.live.keys():
+            self.draft.undecided.add(item.name)
         self.draft.idle.update((item.name, node) for node in removing.idle)
         if self._is_finished(item, outcome):
             self.draft.finished.append(item.name)

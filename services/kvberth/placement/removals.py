@@ -154,7 +154,8 @@ class _Judge:
             return _Verdict(Why.MOVED, Reason.LINGERED, message, *cause)
         why = "; ".join(reasons) or "the engine may come back"
         self.result.kept[node] = f"kept for at most {linger.total_seconds():g} s: {why}"
-        self.result.recheck.append(until)
+        # The owner may be scaled without a word on the bus while it has no pod.
+        self.result.recheck.append(min(until, self._now + self._retry))
         return None
 
     def _awaited(self, owner: WorkloadKey, answer: LiveWorkload) -> str | None:

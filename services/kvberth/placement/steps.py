@@ -65,6 +65,8 @@ class Plan:
     """Names of KVCaches that are gone with everything of theirs: their status goes too."""
     questions: frozenset[WorkloadKey]
     """Workloads to be read live; a plan with the answers may remove more."""
+    undecided: frozenset[str]
+    """KVCaches for which answers are missing: their statuses say so."""
     idle: frozenset[tuple[str, str]]
     """KVCache and node of caches without an engine."""
     recheck_at: datetime | None

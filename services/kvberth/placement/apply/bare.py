@@ -1,0 +1,200 @@
+"""Applies plans on bare machines: wants for the nodes' runners and agents, and the log of what was done.
+
+Decides nothing. A want is never taken back by silence: only `Remove` says stop and drop, only `Finish` and `Forget`
+clean up.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import structlog
+
+from kvberth.bus import Bus, BusTimeout, Row, Writer
+from kvberth.placement import facts
+from kvberth.placement.additions import cpu_millis
+from kvberth.placement.apply import Standing
+from kvberth.placement.snapshot import Wanted
+from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Remove
+from kvberth_schemas import subjects
+from kvberth_schemas.events import CacheMovedV1, CachePlacedV1, CacheRemovedV1
+from kvberth_schemas.subjects import WantKind, WantSubject
+from kvberth_schemas.wants import CacheWantV1, DirWantV1, Why
+
+_log = structlog.stdlib.get_logger(__name__)
+
+_LOOK_S = 5.0  # at the view, if it never says that it changed
+
+_Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wants:
+    cache: CacheWantV1 | None
+    directory: DirWantV1 | None
+    wanted: Wanted
+
+
+class BareBackend:
+    """What placement asks of the bare nodes."""
+
+    def __init__(self, bus: Bus, writer: Writer, term: int, now: Callable[[], datetime]) -> None:
+        """`writer` owns the wants of caches and directories."""
+        self._bus = bus
+        self._writer = writer
+        self._term = term
+        self._now = now
+        self._standing: dict[_Key, _Wants] = {}
+
+    async def adopt(self) -> Iterable[Standing]:
+        """Read the wants of earlier lives whole, and say them again under our own term."""
+        async with self._bus.view([subjects.wants_of(WantKind.CACHE), subjects.wants_of(WantKind.DIR)]) as view:
+            while not view.complete:
+                await view.changed(_LOOK_S)
+            rows = dict(view.rows)
+        found = sorted({(item.namespace, item.object, item.node) for item in rows if isinstance(item, WantSubject)})
+        for key in found:
+            self._adopt_one(key, rows)
+        self._writer.ready()
+        return [Standing(*key, wants.wanted) for key, wants in self._standing.items()]
+
+    async def take(self, namespace: str, step: AnyStep, plan: str) -> Standing:
+        """Take one step."""
+        key = (namespace, step.kvcache, step.node)
+        if isinstance(step, Place):
+            self._place(key, step)
+        elif isinstance(step, Remove):
+            self._remove(key, step)
+        else:
+            await self._clean_up(key)
+        await self._tell(namespace, step, plan)
+        standing = self._standing.get(key)
+        return Standing(*key, standing.wanted if standing is not None else None)
+
+    def _adopt_one(self, key: _Key, rows: dict[subjects.EventSubject | WantSubject, Row]) -> None:
+        cache_row, dir_row = rows.get(_subject(WantKind.CACHE, key)), rows.get(_subject(WantKind.DIR, key))
+        cache = cache_row.message if cache_row is not None else None
+        directory = dir_row.message if dir_row is not None else None
+        row = cache_row or dir_row
+        if row is None:
+            return
+        wanted = facts.wanted(
+            cache if isinstance(cache, CacheWantV1) else None,
+            directory if isinstance(directory, DirWantV1) else None,
+            facts.cause_of(row.envelope, row.sequence),
+            row.envelope.cause,
+        )
+        ours = _Wants(
+            cache.model_copy(update={"term": self._term}) if isinstance(cache, CacheWantV1) else None,
+            directory.model_copy(update={"term": self._term}) if isinstance(directory, DirWantV1) else None,
+            wanted,
+        )
+        self._put(key, ours)
+
+    def _place(self, key: _Key, step: Place) -> None:
+        old = self._standing.get(key)
+        now = self._now()
+        cache = CacheWantV1(
+            term=self._term,
+            state="run",
+            why=Why.WANTED,
+            namespace=key[0],
+            kvcache=step.kvcache,
+            kvcache_uid=step.uid,
+            pool=step.pool,
+            size_bytes=step.size.size_bytes,
+            memory_bytes=step.size.memory_bytes,
+            cpu_millis=cpu_millis(step.size),
+            env=dict(step.env),
+        )
+        directory = DirWantV1(
+            term=self._term,
+            state="keep",
+            why=Why.WANTED,
+            namespace=key[0],
+            kvcache=step.kvcache,
+            gate_policy=step.gate.policy,
+            gate_timeout_s=step.gate.timeout_s,
+        )
+        if old is not None and old.cache is not None and old.wanted.run and old.wanted.uid == step.uid:
+            cache = old.cache  # renewing the directory must not restart the cache
+        wanted = Wanted(
+            run=True,
+            why=Why.WANTED,
+            uid=step.uid,
+            pool=cache.pool,
+            size_bytes=cache.size_bytes,
+            memory_bytes=cache.memory_bytes,
+            cpu_millis=cache.cpu_millis,
+            gate=step.gate,
+            directory=True,
+            since=old.wanted.since if old is not None and old.wanted.run else now,
+            cause=step.cause,
+            traceparent=step.traceparent,
+            started=old.wanted.started if old is not None and old.wanted.run else now,
+        )
+        self._put(key, _Wants(cache, directory, wanted))
+
+    def _remove(self, key: _Key, step: Remove) -> None:
+        old = self._standing.get(key)
+        cache = old.cache if old is not None else None
+        if cache is None:  # it runs though nobody asked for it
+            cache = CacheWantV1(
+                term=self._term,
+                state="stop",
+                why=step.why,
+                namespace=key[0],
+                kvcache=step.kvcache,
+                kvcache_uid=step.uid,
+                size_bytes=0,
+            )
+        cache = cache.model_copy(update={"state": "stop", "why": step.why, "term": self._term})
+        directory = DirWantV1(term=self._term, state="drop", why=step.why, namespace=key[0], kvcache=step.kvcache)
+        now = self._now()
+        wanted = facts.stopped(old.wanted if old is not None else None, cache, now)
+        wanted = replace(wanted, cause=step.cause, traceparent=step.traceparent)
+        self._put(key, _Wants(cache, directory, wanted))
+
+    def _put(self, key: _Key, wants: _Wants) -> None:
+        """Say both wants; a directory is kept before its cache runs, and dropped after it was told to stop."""
+        messages: list[tuple[WantKind, CacheWantV1 | DirWantV1 | None]] = [
+            (WantKind.DIR, wants.directory),
+            (WantKind.CACHE, wants.cache),
+        ]
+        for what, message in messages if wants.wanted.run else reversed(messages):
+            if message is not None:
+                self._writer.put(_subject(what, key), message, cause=wants.wanted.cause)
+        self._standing[key] = wants
+
+    async def _clean_up(self, key: _Key) -> None:
+        if self._standing.pop(key, None) is None:
+            return
+        for what in (WantKind.CACHE, WantKind.DIR):
+            subject = _subject(what, key)
+            try:
+                await self._writer.purge(subject)
+            except BusTimeout as error:
+                # It says stop, which stays true; the next start of placement finds it and cleans up then.
+                _log.warning("a want that is done could not be purged", subject=str(subject), reason=str(error))
+
+    async def _tell(self, namespace: str, step: AnyStep, plan: str) -> None:
+        event = _event(namespace, step, plan)
+        if event is not None:
+            await self._bus.publish_log(subjects.cache(namespace, step.kvcache), event, step.cause)
+
+
+def _event(namespace: str, step: AnyStep, plan: str) -> CachePlacedV1 | CacheMovedV1 | CacheRemovedV1 | None:
+    """What the log says of a step; a removal is told when it is done."""
+    common = {"cache": step.kvcache, "namespace": namespace, "message": step.message, "plan": plan}
+    if isinstance(step, Place):
+        return CachePlacedV1.model_validate({**common, "to": step.node, "reason": step.reason.value})
+    if isinstance(step, Finish) and step.moved_to is not None:
+        return CacheMovedV1.model_validate({**common, "origin": step.node, "to": step.moved_to})
+    if isinstance(step, Finish | Forget):
+        return CacheRemovedV1.model_validate({**common, "origin": step.node, "reason": step.reason.value})
+    return None
+
+
+def _subject(what: WantKind, key: _Key) -> WantSubject:
+    namespace, kvcache, node = key
+    return subjects.want(what, node, namespace, kvcache)

@@ -1,0 +1,175 @@
+"""Runs the plan of one namespace at a time: remembers what plans need, asks what they ask, takes their steps.
+
+It decides nothing: what to do comes from `plan`, how it is done is the backend's.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+
+from kvberth.bus import BusError
+from kvberth.placement.apply import Backend, Standing
+from kvberth.placement.calm import WINDOW
+from kvberth.placement.observe import Index
+from kvberth.placement.plan import Policy, plan
+from kvberth.placement.snapshot import Freshness, LiveWorkload, Memory, WorkloadKey
+from kvberth.placement.steps import AnyStep, Plan, Remove
+from kvberth.service import Telemetry
+from kvberth_schemas.events import KVCacheStatusV1
+
+_log = structlog.stdlib.get_logger(__name__)
+
+Live = Mapping[WorkloadKey, LiveWorkload]
+Questions = frozenset[WorkloadKey]
+
+
+class Speaker(Protocol):
+    """Says the status of a KVCache to everybody."""
+
+    def say(self, status: KVCacheStatusV1) -> None:
+        """Say it; unchanged, nothing happens."""
+        ...
+
+    def say_gone(self, namespace: str, name: str) -> None:
+        """Say that the KVCache whose status this was is gone."""
+        ...
+
+
+class Planner:
+    """Plans namespaces, one after the other."""
+
+    def __init__(
+        self,
+        index: Index,
+        backend: Backend,
+        speaker: Speaker,
+        term: int,
+        telemetry: Telemetry,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Nothing happens before `adopt`."""
+        self._term = term
+        self._index = index
+        self._backend = backend
+        self._speaker = speaker
+        self._telemetry = telemetry
+        self._now = now
+        self._policy = Policy()
+        self._memory: dict[str, _Remembered] = defaultdict(_Remembered)
+        self._recheck: dict[str, datetime] = {}
+        self._lock = asyncio.Lock()
+        self._plans = 0
+        self._seconds = telemetry.histogram("kvberth.placement.plan", "Time to plan one namespace.")
+        self._steps = telemetry.counter("kvberth.placement.steps", "Steps that were taken.")
+
+    async def adopt(self, statuses: Iterable[KVCacheStatusV1]) -> None:
+        """Take over what an earlier life asked for and said."""
+        for status in statuses:
+            self._memory[status.namespace].statuses[status.name] = status
+        for standing in await self._backend.adopt():
+            self._note(standing)
+
+    def due(self, now: datetime) -> set[str]:
+        """Return the namespaces whose plan may change because of the time, and forget that they were due."""
+        due = {namespace for namespace, at in self._recheck.items() if at <= now}
+        for namespace in due:
+            del self._recheck[namespace]
+        return due
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the next namespace is due."""
+        return min(self._recheck.values(), default=None)
+
+    async def run(self, namespace: str, freshness: Freshness, live: Live | None = None) -> Questions:
+        """Plan a namespace and take the steps; return what has to be asked before more can be done.
+
+        `live` holds the answers; None: nobody was asked yet, and what depends on answers is not told so long.
+        """
+        async with self._lock:
+            now = self._now()
+            snapshot = self._index.snapshot(
+                namespace,
+                term=self._term,
+                freshness=freshness,
+                memory=self._memory[namespace].view(),
+                live=live or {},
+            )
+            started = asyncio.get_running_loop().time()
+            result = plan(snapshot, self._policy, now)
+            self._seconds.record(asyncio.get_running_loop().time() - started)
+            taken = await self._take(namespace, result.steps)
+            self._remember(namespace, result, taken, freshness, now)
+            self._say(namespace, result, untold=result.undecided if live is None else frozenset())
+        return result.questions - (live or {}).keys()
+
+    async def _take(self, namespace: str, steps: tuple[AnyStep, ...]) -> list[AnyStep]:
+        self._plans += 1 if steps else 0
+        taken = []
+        for step in steps:
+            kind = type(step).__name__.lower()
+            headers = {"traceparent": step.traceparent} if step.traceparent is not None else None
+            try:
+                with self._telemetry.handling(kind, headers, step.cause or ""):
+                    self._note(await self._backend.take(namespace, step, f"{self._term}-{self._plans}"))
+            except BusError as error:
+                _log.error("a step could not be taken", step=kind, kvcache=step.kvcache, reason=str(error))
+                self._recheck[namespace] = self._now() + self._policy.retry
+                continue
+            taken.append(step)
+            self._steps.add(1, {"step": kind})
+            _log.info(step.message, step=kind, namespace=namespace, kvcache=step.kvcache, reason=step.reason.value)
+        return taken
+
+    def _note(self, standing: Standing) -> None:
+        self._index.set_wanted(standing.namespace, standing.kvcache, standing.node, standing.wanted)
+
+    def _remember(
+        self, namespace: str, result: Plan, taken: list[AnyStep], freshness: Freshness, now: datetime
+    ) -> None:
+        if result.recheck_at is not None:
+            self._recheck[namespace] = min(result.recheck_at, self._recheck.get(namespace, result.recheck_at))
+        self._memory[namespace].take(result, taken, now, known=freshness.known)
+
+    def _say(self, namespace: str, result: Plan, untold: frozenset[str]) -> None:
+        statuses = self._memory[namespace].statuses
+        for status in result.statuses:
+            if status.name in untold:
+                continue
+            statuses[status.name] = status
+            self._speaker.say(status)
+        for name in result.finished:
+            if statuses.pop(name, None) is not None:
+                self._speaker.say_gone(namespace, name)
+
+
+class _Remembered:
+    """What must outlive a plan."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, KVCacheStatusV1] = {}
+        self._removals: dict[str, tuple[datetime, ...]] = {}
+        self._idle: dict[tuple[str, str], datetime] = {}
+
+    def view(self) -> Memory:
+        return Memory(self.statuses, self._removals, self._idle)
+
+    def take(self, result: Plan, taken: list[AnyStep], now: datetime, *, known: bool) -> None:
+        if known:  # while nothing is known, nothing has become busy either
+            self._idle = {key: self._idle.get(key, now) for key in result.idle}
+        recent = {name: tuple(time for time in times if now - time < WINDOW) for name, times in self._removals.items()}
+        self._removals = {name: times for name, times in recent.items() if times}
+        for step in taken:
+            if isinstance(step, Remove):
+                self._removals[step.kvcache] = (*self._removals.get(step.kvcache, ()), now)
+
+
+def wait_s(next_due: datetime | None, now: datetime, most: float) -> float:
+    """Return how long nothing has to be done."""
+    if next_due is None:
+        return most
+    return min(max((next_due - now) / timedelta(seconds=1), 0.0), most)

@@ -1,0 +1,189 @@
+"""Puts placement together: views and signs of life in, plans made, wants and statuses out."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+import structlog
+
+from kvberth.bus import Absent, Bus, BusError, BusSettings, Row, Writer
+from kvberth.placement.apply.bare import BareBackend
+from kvberth.placement.observe import Index
+from kvberth.placement.planner import Planner, Questions, wait_s
+from kvberth.placement.settings import PlacementSettings
+from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
+from kvberth.placement.term import held_term
+from kvberth.placement.watch import Watch
+from kvberth.service import ServiceContext
+from kvberth_schemas import subjects
+from kvberth_schemas.events import KVCacheStatusGoneV1, KVCacheStatusV1
+from kvberth_schemas.model import Event
+from kvberth_schemas.requests import WorkloadReply, WorkloadRequest
+from kvberth_schemas.subjects import Entity, Service, Verb, WantKind, events_of, wants_of
+
+_log = structlog.stdlib.get_logger(__name__)
+
+_STATES = (Entity.POD, Entity.NODE, Entity.SPEC, Entity.PROCESS, Entity.SOCKET, Entity.STATUS)
+_MOST_QUESTIONS = 16
+
+Context = ServiceContext[PlacementSettings]
+
+
+async def main(context: Context) -> None:
+    """Place caches until told to stop. Raises ServiceError when another placement has the state directory."""
+    settings = context.settings
+    with held_term(settings.state, time.time()) as term:
+        bus_settings = BusSettings(
+            url=settings.nats_url, service=Service.PLACEMENT, instance=settings.instance, term=term
+        )
+        async with Bus(bus_settings, context.telemetry) as bus:
+            await bus.declare()
+            await _run(context, bus, term)
+
+
+async def _run(context: Context, bus: Bus, term: int) -> None:
+    patterns = [wants_of(WantKind.CACHE), wants_of(WantKind.DIR)]
+    async with (
+        bus.view([events_of(entity) for entity in _STATES]) as view,
+        bus.liveness() as liveness,
+        bus.writer(patterns, absent=Absent.KEEP) as wants,
+        bus.writer([events_of(Entity.STATUS)], absent=Absent.GONE, gone=_gone) as statuses,
+        bus.heart([wants, statuses]),
+        asyncio.TaskGroup() as group,
+    ):
+        index = Index()
+        watch = Watch(view, liveness, index)
+        backend = BareBackend(bus, wants, term, _now)
+        planner = Planner(index, backend, _Speaker(statuses), term, context.telemetry, _now)
+        context.checks.register(
+            "bus", lambda: None if bus.connected else f"No NATS at {context.settings.nats_url} yet."
+        )
+        context.checks.register("wants", lambda: _complaint(wants))
+        context.checks.register("statuses", lambda: _complaint(statuses))
+        following = [group.create_task(watch.follow_view()), group.create_task(watch.follow_liveness())]
+        loop = _Loop(context, bus, watch, planner, group)
+        placing = group.create_task(loop.run(statuses, wants), name="place")
+        await context.stopping.wait()
+        for task in (*following, placing, *loop.asking):
+            task.cancel()
+
+
+class _Loop:
+    """Plans what was touched, as soon as it was."""
+
+    def __init__(
+        self,
+        context: Context,
+        bus: Bus,
+        watch: Watch,
+        planner: Planner,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        self._context = context
+        self._bus = bus
+        self._watch = watch
+        self._index = watch.index
+        self._planner = planner
+        self._group = group
+        self._slots = asyncio.Semaphore(_MOST_QUESTIONS)
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def asking(self) -> list[asyncio.Task[None]]:
+        """The live reads that are under way: one per namespace at most."""
+        return list(self._asking.values())
+
+    async def run(self, statuses: Writer, wants: Writer) -> None:
+        """Adopt, then plan for ever."""
+        while not self._watch.whole:
+            await self._sleep(self._context.settings.recheck_s)
+        await self._planner.adopt(self._watch.statuses().values())
+        self._index.touch_all()
+        while True:
+            if statuses.deposed or wants.deposed:
+                self._context.checks.fail(
+                    "Another placement with a higher term speaks on the bus; this one says nothing more."
+                )
+                return
+            known = await self._turn()
+            if known:
+                statuses.ready()  # every KVCache has been told: what is not, is gone
+            await self._sleep(wait_s(self._planner.next_due, _now(), self._context.settings.recheck_s))
+
+    async def _turn(self) -> bool:
+        freshness = self._watch.refresh()
+        for namespace in sorted(self._index.take_touched() | self._planner.due(_now())):
+            questions = await self._planner.run(namespace, self._watch.refresh())
+            if questions and namespace not in self._asking:
+                task = self._group.create_task(self._ask(namespace, questions), name="live read")
+                self._asking[namespace] = task
+        return freshness.known
+
+    async def _ask(self, namespace: str, questions: Questions) -> None:
+        """Read workloads live, and plan with the answers while they are new."""
+        try:
+            async with self._slots:
+                live: dict[WorkloadKey, LiveWorkload] = {}
+                for key in sorted(questions):
+                    answer = await self._read(namespace, key)
+                    if answer is not None:
+                        live[key] = answer
+                left = await self._planner.run(namespace, self._watch.refresh(), live)
+            if left - questions:  # of a plan that was newer than these questions
+                self._index.touch(namespace)
+                self._watch.woken.set()
+        finally:
+            del self._asking[namespace]
+
+    async def _read(self, namespace: str, key: WorkloadKey) -> LiveWorkload | None:
+        kind, name = key
+        try:
+            reply = await self._bus.request(
+                Verb.WORKLOAD, WorkloadRequest(namespace=namespace, kind=kind, name=name), WorkloadReply
+            )
+        except BusError as error:
+            _log.warning(
+                "a live read was not answered, so nothing is removed", workload=f"{kind}/{name}", reason=str(error)
+            )
+            return None
+        return LiveWorkload(reply.found, reply.wanted, reply.bound)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait until something changed, and a moment longer for what comes with it."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._watch.woken.wait()
+        except TimeoutError:
+            if seconds >= self._context.settings.recheck_s:
+                self._index.touch_all()
+            return
+        await asyncio.sleep(self._context.settings.coalesce_s)
+        self._watch.woken.clear()
+
+
+class _Speaker:
+    """Says statuses on the bus."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def say(self, status: KVCacheStatusV1) -> None:
+        self._writer.put(subjects.status(status.namespace, status.name), status)
+
+    def say_gone(self, namespace: str, name: str) -> None:
+        self._writer.put(subjects.status(namespace, name), KVCacheStatusGoneV1(name=name, namespace=namespace))
+
+
+def _gone(row: Row) -> Event | None:
+    message = row.message
+    if isinstance(message, KVCacheStatusV1):
+        return KVCacheStatusGoneV1(name=message.name, namespace=message.namespace)
+    return None
+
+
+def _complaint(writer: Writer) -> str | None:
+    return None if writer.complete else "What is known is not all on the bus yet."
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,93 @@
+"""Follows the bus for placement: keeps the index in step with the views, and tells whose word counts."""
+
+import asyncio
+
+from kvberth.bus import Liveness, Row, View
+from kvberth.placement import facts
+from kvberth.placement.observe import Index
+from kvberth.placement.snapshot import Freshness
+from kvberth_schemas.events import KVCacheStatusV1
+from kvberth_schemas.model import Event
+from kvberth_schemas.subjects import Entity, EventSubject, Service
+
+_LOOK_S = 5.0  # at view and liveness, if they never say that they changed
+_SOURCES = (Service.SCHEDULER, Service.POD_WATCHER)
+
+
+class Watch:
+    """The view of all states, as an index that is up to date whenever `refresh` was called."""
+
+    def __init__(self, view: View, liveness: Liveness, index: Index) -> None:
+        """Rows reach the index as they arrive."""
+        self._view = view
+        self._liveness = liveness
+        self.index = index
+        self._seen: tuple[int, bool] = (0, False)
+        self._freshness = Freshness("nothing was read yet", frozenset(), frozenset())
+        self.woken = asyncio.Event()
+        view.add_listener(self._take)
+
+    async def follow_view(self) -> None:
+        """Wake whoever waits, at every change of the view."""
+        while True:
+            if await self._view.changed(_LOOK_S):
+                self.woken.set()
+
+    async def follow_liveness(self) -> None:
+        """Wake whoever waits, whenever somebody's word begins or ceases to count."""
+        while True:
+            if await self._liveness.changed(_LOOK_S):
+                self.woken.set()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the stream was read whole."""
+        return self._view.complete
+
+    def refresh(self) -> Freshness:
+        """Bring the index in step, and return whose word counts now."""
+        now = (self._view.generation, self._view.complete)
+        if now != self._seen:
+            if self._view.complete:
+                self._reread()
+            self.index.touch_all()
+            self._seen = now
+        unreadable = {item: why for item, why in self._view.unreadable.items() if isinstance(item, EventSubject)}
+        self.index.set_unreadable(unreadable)
+        freshness = self._read_freshness()
+        if freshness != self._freshness:
+            self._freshness = freshness
+            self.index.touch_all()
+        return freshness
+
+    def statuses(self) -> dict[tuple[str, str], KVCacheStatusV1]:
+        """Return the statuses that the stream holds, by namespace and name."""
+        return {
+            (row.message.namespace, row.message.name): row.message
+            for row in self._view.rows.values()
+            if isinstance(row.message, KVCacheStatusV1)
+        }
+
+    def _reread(self) -> None:
+        """Take everything anew: a view that was opened again may hold less than before, under other sequences."""
+        self.index.forget_events()
+        for row in self._view.rows.values():
+            self._take(row)
+
+    def _take(self, row: Row) -> None:
+        subject, message = row.subject, row.message
+        if not isinstance(subject, EventSubject) or not isinstance(message, Event) or subject.entity is Entity.STATUS:
+            return
+        self.index.take(subject, message, facts.cause_of(row.envelope, row.sequence))
+
+    def _read_freshness(self) -> Freshness:
+        stale = None
+        if not self._view.complete:
+            stale = "the stream of events is not read whole, so pods, nodes and KVCaches are unknown"
+        elif not any(self._liveness.fresh(service) for service in _SOURCES):
+            stale = "the scheduler is silent, so pods, nodes and KVCaches are unknown"
+        return Freshness(stale, self._fresh_nodes(Service.RUNNER), self._fresh_nodes(Service.NODE_AGENT))
+
+    def _fresh_nodes(self, service: Service) -> frozenset[str]:
+        nodes = self._liveness.nodes(service)
+        return frozenset(node for node in nodes if self._liveness.fresh(service, node))
