@@ -15,6 +15,8 @@ import pytest
 from kvberth.vineyard import probe
 from support.vineyardd import running_vineyardd, short_directory
 
+from .runner_rig import until
+
 WITHIN_S = 20.0
 
 
@@ -30,9 +32,7 @@ class Engine:
     async def until(self, condition: Callable[[str], bool]) -> None:
         """Wait until its log fulfils the condition."""
         try:
-            async with asyncio.timeout(WITHIN_S):
-                while not condition(self.text()):
-                    await asyncio.sleep(0.02)
+            await until(lambda: condition(self.text()), WITHIN_S)
         except TimeoutError:
             raise AssertionError(self.text()) from None
 

@@ -16,7 +16,7 @@ from kvberth.vineyard import Client, probe
 from kvberth_schemas.subjects import WantKind
 from kvberth_schemas.wants import RestartPolicy, Why
 
-from .runner_rig import CACHE, NODE, MiB, Rig, is_gone, rig
+from .runner_rig import CACHE, NODE, MiB, Rig, is_gone, rig, until
 
 
 @pytest.fixture
@@ -54,9 +54,7 @@ async def test_the_node_is_registered_with_what_its_file_says(bed: Rig) -> None:
     )
     bed.env["KVBERTH_NODE_FILE"] = str(file)
     await bed.start_runner()
-    async with asyncio.timeout(10):
-        while not bed.registered:
-            await asyncio.sleep(0.02)
+    await until(lambda: bed.registered)
     request = bed.registered[0]
     assert request.labels == {"gpu": "l20", "kubernetes.io/hostname": NODE}
     assert (request.allocatable.cpu_millis, request.allocatable.memory_bytes, request.allocatable.gpus) == (
@@ -69,14 +67,10 @@ async def test_the_node_is_registered_with_what_its_file_says(bed: Rig) -> None:
 
 async def test_the_node_is_registered_again_after_a_reconnect(bed: Rig) -> None:
     await bed.start_runner()
-    async with asyncio.timeout(10):
-        while not bed.registered:
-            await asyncio.sleep(0.02)
+    await until(lambda: bed.registered)
     await bed.server.kill()
     await bed.server.start()
-    async with asyncio.timeout(20):
-        while len(bed.registered) < 2:
-            await asyncio.sleep(0.05)
+    await until(lambda: len(bed.registered) >= 2)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
@@ -89,9 +83,7 @@ async def test_a_new_runner_adopts_what_the_old_one_left_running(bed: Rig, how: 
     async with await Client.connect(bed.socket) as client:
         await client.status()
         await bed.start_runner()
-        async with asyncio.timeout(15):
-            while bed.runner_log().count("process adopted") < 2:
-                await asyncio.sleep(0.05)
+        await until(lambda: bed.runner_log().count("process adopted") >= 2)
         bed.want_cache(cpu_millis=1)  # something to answer to
         await client.status()
     await asyncio.sleep(0.5)
@@ -107,9 +99,7 @@ async def test_an_adopted_process_that_ends_is_restarted_and_its_exit_code_is_no
     first = await bed.started("u1", "engine")
     await bed.kill_runner()
     await bed.start_runner()
-    async with asyncio.timeout(15):
-        while "process adopted" not in bed.runner_log():
-            await asyncio.sleep(0.05)
+    await until(lambda: "process adopted" in bed.runner_log())
     os.kill(first.pid, signal.SIGKILL)
     said = await bed.ended("u1", "engine")
     assert (said.exit_code, said.restarting) == (None, False)
@@ -214,9 +204,7 @@ async def test_a_process_whose_pid_was_not_recorded_is_found_by_its_environment(
     # As if the runner had been killed after it forked and before it wrote the pid.
     path.write_text(json.dumps({**record, "state": "starting", "pid": None, "start_ticks": None, "started": None}))
     await bed.start_runner()
-    async with asyncio.timeout(15):
-        while "process adopted" not in bed.runner_log():
-            await asyncio.sleep(0.05)
+    await until(lambda: "process adopted" in bed.runner_log())
     assert (await bed.started()).pid == first.pid
 
 
@@ -226,9 +214,7 @@ async def test_caches_are_restarted_while_the_bus_is_away(bed: Rig) -> None:
     first = await bed.started()
     await bed.server.kill()
     os.kill(first.pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
-        while bed.runner_log().count("process is ready") < 2:
-            await asyncio.sleep(0.05)
+    await until(lambda: bed.runner_log().count("process is ready") >= 2)
     _, status = await probe(bed.socket, timeout_s=1.0)
     assert status.deployment != first.incarnation
     await bed.server.start()
@@ -285,9 +271,7 @@ async def test_children_that_an_engine_leaves_behind_are_ended_with_it(bed: Rig)
     bed.want_engine(env={}, restart_policy=RestartPolicy.NEVER)
     engine = await bed.started("u1", "engine", lambda _: True)
     log = bed.logs / "engine.default.u1.log"
-    async with asyncio.timeout(5):
-        while "child" not in log.read_text():
-            await asyncio.sleep(0.02)
+    await until(lambda: "child" in log.read_text())
     child = int(log.read_text().split()[1])
     os.kill(engine.pid, signal.SIGKILL)
     assert (await bed.ended("u1", "engine")).exit_code == 128 + signal.SIGKILL

@@ -19,15 +19,26 @@ def claimed(node_directory: Path, node: str) -> Iterator[int]:
     """
     try:
         node_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The default makes descriptors that no child inherits: the claim ends with this process.
-        with (node_directory / "runner.lock").open("ab") as lock:
+        # Descriptors are not inherited by default: the claim ends with this process, whatever it started.
+        lock = (node_directory / "runner.lock").open("ab")
+    except OSError as error:
+        raise _unwritable(node_directory, error) from error
+    with lock:
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield _count(node_directory / "starts")
-    except BlockingIOError:
-        raise ServiceError(
-            f"Another runner of the node {node} is running; end it, or give this one another node in KVBERTH_NODE "
-            "or another directory in KVBERTH_STATE."
-        ) from None
+            term = _count(node_directory / "starts")
+        except BlockingIOError:
+            raise ServiceError(
+                f"Another runner of the node {node} is running; end it, or give this one another node in KVBERTH_NODE "
+                "or another directory in KVBERTH_STATE."
+            ) from None
+        except OSError as error:
+            raise _unwritable(node_directory, error) from error
+        yield term
+
+
+def _unwritable(directory: Path, error: OSError) -> ServiceError:
+    return ServiceError(f"The directory {directory} can't be written ({error.strerror}); set KVBERTH_STATE to another.")
 
 
 def _count(path: Path) -> int:

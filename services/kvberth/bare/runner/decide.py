@@ -164,22 +164,25 @@ def _grace_s(wanted: Wanted) -> float:
 
 
 def _users_of(cache: Key, snapshot: Snapshot) -> Iterator[str]:
-    """Give the names of the engines that use a cache's directory: alive, or about to be started again."""
+    """Give the names of the engines that use a cache's directory: alive, or about to be started."""
     if cache.role is not ProcessRole.CACHE:
         return
-    for key, record in snapshot.records.items():
-        if isinstance(record.want, EngineWantV1) and _uses(record.want, cache) and _lives(key, record, snapshot):
-            yield record.want.pod_name
+    for key in {*snapshot.wants, *snapshot.records}:
+        want = _living_engine(key, snapshot)
+        if want is not None and _uses(want, cache):
+            yield want.pod_name
+
+
+def _living_engine(key: Key, snapshot: Snapshot) -> EngineWantV1 | None:
+    """Give what an engine lives by, or is about to; None for one that has ended for good, and for a cache."""
+    record, wanted = snapshot.records.get(key), snapshot.wants.get(key)
+    if record is not None and record.state is not State.ENDED:
+        return record.want if isinstance(record.want, EngineWantV1) else None
+    if wanted is None or not isinstance(wanted.want, EngineWantV1) or wanted.want.state == "stop":
+        return None
+    over = record is not None and restarts.is_over(wanted.want, record)
+    return None if over else wanted.want
 
 
 def _uses(want: EngineWantV1, cache: Key) -> bool:
     return any(kvcache_of_host_path(mount.host_path) == (cache.namespace, cache.owner) for mount in want.sockets)
-
-
-def _lives(key: Key, record: Record, snapshot: Snapshot) -> bool:
-    if record.state is not State.ENDED:
-        return True
-    wanted = snapshot.wants.get(key)
-    if wanted is None or not isinstance(wanted.want, EngineWantV1):
-        return False
-    return wanted.want.state == "run" and not restarts.is_over(wanted.want, record)
