@@ -1,0 +1,235 @@
+"""Placement on a real nats-server: the demo's trace, restarts, a wiped bus, a silent scheduler."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from integration.placement.actors import Cluster, cluster, placement, until
+from kvberth.bus import Bus, BusSettings, Row
+from kvberth.service import ServiceError
+from kvberth_schemas import subjects
+from kvberth_schemas.events import CacheMovedV1, CachePlacedV1
+from kvberth_schemas.requests import WorkloadReply
+from kvberth_schemas.subjects import Service, WantKind
+from kvberth_schemas.wants import Why
+from support.nats import NatsServer, nats_server
+from support.placement_world import NAMESPACE
+
+
+@pytest.fixture
+async def server(tmp_path) -> AsyncIterator[NatsServer]:
+    async with nats_server(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def state(tmp_path) -> Path:
+    return tmp_path / "state"
+
+
+def begin(found: Cluster) -> None:
+    """Two nodes, a KVCache, an engine on `a`."""
+    found.world.node("a")
+    found.world.node("b")
+    found.world.kvcache()
+    found.world.engine("u1", "a")
+    found.world.engine_process("u1", "a")
+    found.publish()
+
+
+async def serve(found: Cluster) -> None:
+    """Begin, and let the cache on `a` answer."""
+    begin(found)
+    await until(lambda: found.wanted("a") == "run")
+    found.world.cache_runs("a", incarnation="i1")
+    found.publish()
+    await until(lambda: found.ready() == "True AllServed")
+
+
+async def test_a_move_runs_as_the_demo_tells_it(server, state):
+    async with cluster(server.url) as found, placement(server.url, state):
+        begin(found)
+        await until(lambda: found.wanted("a") == "run")
+        first = found.want_row(WantKind.CACHE, "a")
+        pod = await _row_of(server, subjects.pod(NAMESPACE, "u1"))
+        assert first.envelope.cause == pod.envelope.id
+        assert found.want_row(WantKind.DIR, "a").sequence < first.sequence
+        await until(lambda: found.ready() == "False NotAnswering")
+        found.world.cache_runs("a", incarnation="i1")
+        found.publish()
+        await until(lambda: found.ready() == "True AllServed")
+
+        found.world.engine("u1", "a", deleting=True)
+        found.world.engine("u2", "b")
+        found.publish()
+        await until(lambda: found.wanted("b") == "run")
+        assert found.wanted("a") == "run"
+        found.world.cache_runs("b", incarnation="i2")
+        found.world.engine_process_ended("u1", "a")
+        found.world.engine_gone("u1", "a")
+        found.publish()
+        await until(lambda: found.wanted("a") == "stop")
+        assert found.asked >= 1
+        want = found.want(WantKind.DIR, "a")
+        assert want is not None
+        assert (want.state, want.why) == ("drop", Why.MOVED)
+
+        found.world.cache_ended("a")
+        found.publish()
+        status = await until(lambda: (s := found.status()) and s.moved and s)
+        assert status.moved == "relocated from a to b"
+        assert [(row.node, row.state) for row in status.nodes] == [("b", "serving")]
+        assert (status.engines_served, status.engines) == (1, 1)
+        assert found.ready() == "True AllServed"
+        logs = await _logs(server, 3)
+        assert [type(row.message) for row in logs] == [CachePlacedV1, CachePlacedV1, CacheMovedV1]
+        bound = await _row_of(server, subjects.pod(NAMESPACE, "u2"))
+        assert logs[2].envelope.cause == bound.envelope.id
+        await _purged(server, "a")
+
+
+async def test_scaling_to_zero_asks_the_scheduler_and_removes(server, state):
+    async with cluster(server.url) as found, placement(server.url, state):
+        await serve(found)
+        found.workload = WorkloadReply(found=True, wanted=0, bound=0)
+        found.world.engine_process_ended("u1", "a")
+        found.world.engine_gone("u1", "a")
+        found.publish()
+        await until(lambda: found.wanted("a") == "stop")
+        want = found.want(WantKind.CACHE, "a")
+        assert want is not None
+        assert want.why is Why.SCALED
+
+
+async def test_a_restart_takes_over_what_was_asked_for_and_changes_nothing(server, state):
+    async with cluster(server.url) as found:
+        async with placement(server.url, state):
+            await serve(found)
+        before = found.want_row(WantKind.CACHE, "a").message
+        conditions = found.status().conditions
+        async with placement(server.url, state):
+            after = await until(
+                lambda: (row := found.want_row(WantKind.CACHE, "a")) and row.message.term > before.term and row.message
+            )
+            assert after == before.model_copy(update={"term": after.term})
+            await until(lambda: found.status().term == after.term and found.ready() == "True AllServed")
+            assert [item.since for item in found.status().conditions if item.type == "Accepted"] == [
+                item.since for item in conditions if item.type == "Accepted"
+            ]
+
+
+async def test_a_move_that_happened_while_placement_was_away_is_made_up_for(server, state):
+    async with cluster(server.url) as found:
+        async with placement(server.url, state):
+            await serve(found)
+        found.world.engine_process_ended("u1", "a")
+        found.world.engine_gone("u1", "a")
+        found.world.engine("u2", "b")
+        found.publish()
+        async with placement(server.url, state):
+            await until(lambda: found.wanted("b") == "run")
+            await until(lambda: found.wanted("a") == "stop")
+
+
+async def test_a_wiped_bus_gets_every_want_again_and_no_cache_is_stopped(server, state):
+    async with cluster(server.url) as found, placement(server.url, state):
+        await serve(found)
+        await server.kill()
+        server.wipe()
+        await server.start()
+        await until(lambda: found.states.complete and found.wants.complete and found.status(), 30)
+        await until(lambda: found.wanted("a") == "run", 30)
+        await until(lambda: found.ready() == "True AllServed", 30)
+
+
+async def test_a_silent_scheduler_turns_status_unknown_and_freezes(server, state):
+    async with placement(server.url, state):
+        async with cluster(server.url) as found:
+            await serve(found)
+        async with Bus(BusSettings(url=server.url, service=Service.CLI, instance="reader")) as bus:
+            view = bus.view([subjects.events_of(subjects.Entity.STATUS)])
+            async with view:
+                reader = Cluster(found.world, view, view)
+                await until(lambda: reader.ready() == "Unknown SourceStale", 15)
+
+
+async def test_a_kvcache_deleted_by_its_user_goes_with_its_status(server, state):
+    async with cluster(server.url) as found, placement(server.url, state):
+        await serve(found)
+        found.world.kvcache_gone()
+        found.publish()
+        await until(lambda: found.wanted("a") == "stop")
+        found.world.cache_ended("a")
+        found.publish()
+        await until(lambda: found.status() is None)
+        await _purged(server, "a")
+
+
+async def test_a_removal_without_an_answer_does_not_happen(server, state):
+    async with cluster(server.url) as found, placement(server.url, state):
+        await serve(found)
+        found.mute = True
+        found.world.engine_process_ended("u1", "a")
+        found.world.engine_gone("u1", "a")
+        found.publish()
+        await until(lambda: found.asked >= 1)
+        await until(lambda: "did not answer" in _message(found, "Placed"))
+        assert found.wanted("a") == "run"
+
+
+async def test_a_second_placement_on_the_same_directory_refuses_to_start(server, state):
+    async with placement(server.url, state):
+        await until(lambda: (state / "placement" / "term").exists())
+        with pytest.raises(ExceptionGroup) as caught:
+            async with placement(server.url, state):
+                await asyncio.Event().wait()
+        (error,) = caught.value.exceptions
+        assert isinstance(error, ServiceError)
+        assert "Another placement runs on the state directory" in str(error)
+
+
+async def test_from_bound_to_want_takes_a_few_milliseconds(server, state):
+    async with cluster(server.url) as found, placement(server.url, state):
+        await serve(found)
+        found.world.engine("u2", "b")
+        found.publish()
+        await until(lambda: found.wanted("b") == "run")
+        pod = await _row_of(server, subjects.pod(NAMESPACE, "u2"))
+        taken = found.want_row(WantKind.CACHE, "b").envelope.time - pod.envelope.time
+        assert taken.total_seconds() < 0.5
+
+
+def _message(found: Cluster, kind: str) -> str:
+    status = found.status()
+    return next((item.message for item in status.conditions if item.type == kind), "") if status else ""
+
+
+async def _row_of(server: NatsServer, subject: subjects.EventSubject) -> Row:
+    settings = BusSettings(url=server.url, service=Service.CLI, instance="witness")
+    async with Bus(settings) as bus, bus.view([str(subject)]) as view:
+        return await until(lambda: view.rows.get(subject))
+
+
+async def _logs(server: NatsServer, count: int) -> list[Row]:
+    rows = []
+    async with Bus(BusSettings(url=server.url, service=Service.CLI, instance="witness")) as bus:
+        async with asyncio.timeout(10):
+            async for row in bus.log_tail(str(subjects.cache(NAMESPACE, "kv")), start="all"):
+                rows.append(row)
+                if len(rows) == count:
+                    return rows
+    return rows
+
+
+async def _purged(server: NatsServer, node: str) -> None:
+    """Wait until the wants of a node are no longer in the stream."""
+    async with Bus(BusSettings(url=server.url, service=Service.CLI, instance="witness")) as bus:
+        async with asyncio.timeout(10):
+            while True:
+                async with bus.view([subjects.wants_of(WantKind.CACHE, node)]) as view:
+                    await until(lambda: view.complete)
+                    if not view.rows:
+                        return
+                await asyncio.sleep(0.05)
