@@ -49,7 +49,7 @@ class NatsServer:
         self.process = await asyncio.create_subprocess_exec(str(find_nats_server()), *arguments)
         try:
             async with asyncio.timeout(_START_S):
-                while not await self._greets(self.process):
+                while not await self._greets(self.process):  # noqa: ASYNC110 - no event tells that a server greets
                     await asyncio.sleep(0.02)
         except BaseException:
             await self.kill()

@@ -1,7 +1,6 @@
 """The bus as services use it: one connection, and what runs on it."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -11,6 +10,7 @@ from kvberth.bus.clock import Clock
 from kvberth.bus.connection import Connection
 from kvberth.bus.context import BusContext
 from kvberth.bus.decode import Row
+from kvberth.bus.ledger import GoneMaker, Writing
 from kvberth.bus.liveness import Heart, Liveness
 from kvberth.bus.metrics import Metrics, Telemetry
 from kvberth.bus.publisher import LogPublisher
@@ -19,7 +19,7 @@ from kvberth.bus.requests import Answering, Responder
 from kvberth.bus.settings import BusSettings
 from kvberth.bus.streams import Streams
 from kvberth.bus.view import View
-from kvberth.bus.writer import GoneMaker, Writer, Writing
+from kvberth.bus.writer import Writer
 from kvberth_schemas.model import Event, Message
 from kvberth_schemas.subjects import EventSubject, Verb
 
@@ -44,11 +44,8 @@ class Bus:
     async def __aenter__(self) -> Self:
         """Start to connect, in the background and for ever: returns at once, an absent server is no error."""
         self._stack = AsyncExitStack()
-        group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        connecting = group.create_task(self._connection.run())
-        self._stack.callback(connecting.cancel)
-        await self._stack.enter_async_context(self.streams)
-        await self._stack.enter_async_context(self._logs)
+        for part in (self._connection, self.streams, self._logs):
+            await self._stack.enter_async_context(part)
         return self
 
     async def __aexit__(
@@ -120,7 +117,7 @@ class Bus:
         untyped = cast("Callable[[Any], Awaitable[Message]]", handler)
         return Responder(self._connection, self._context, Answering(verb, request_type, untyped, handler_timeout_s))
 
-    def log_tail(self, pattern: str | Sequence[str], start: tail.Start = "last") -> AsyncIterator[Row]:
-        """Follow messages: the last of each subject first, only new ones, or all that the stream holds."""
+    def log_tail(self, pattern: str | Sequence[str], start: tail.Start = "last") -> AsyncGenerator[Row, None]:
+        """Follow messages: the last of each subject first, or all that the stream holds, or only what comes."""
         patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern)
         return tail.tail(self._connection, self.streams, self._context, patterns, start)

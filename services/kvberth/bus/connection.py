@@ -1,20 +1,18 @@
-"""Keeps a session alive for ever, and runs everybody's work on it.
+"""Keeps a session alive for ever.
 
 Owns connecting, the proof that a session still carries messages, and its replacement. Knows nothing of streams.
 """
 
 import asyncio
 import contextlib
-import contextvars
-from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Self
+from collections.abc import Sequence
 
 import nats.errors
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from kvberth.bus.background import Background, Work
 from kvberth.bus.errors import BusError, SessionLost
 from kvberth.bus.lifetime import Lifetime
 from kvberth.bus.metrics import Metrics
@@ -26,11 +24,11 @@ _log = structlog.stdlib.get_logger(__name__)
 _SLICES = 4
 
 
-class Connection:
+class Connection(Background):
     """One connection after the other, without an end."""
 
     def __init__(self, settings: BusSettings, metrics: Metrics) -> None:
-        """Nothing happens before `run`."""
+        """Nothing happens before ``async with``."""
         self._settings = settings
         self._metrics = metrics
         self._session: Session | None = None
@@ -49,8 +47,10 @@ class Connection:
             await self._arrived.wait()
         return self._session
 
-    async def run(self) -> None:
-        """Connect, watch, and connect anew, until cancelled."""
+    def _tasks(self) -> Sequence[Work]:
+        return [self._run]
+
+    async def _run(self) -> None:
         while True:
             session = await self._connect()
             self._session = session
@@ -137,74 +137,3 @@ class Connection:
                     await echoed.wait()
                     return
         raise SessionLost(f"no message came back from {self._settings.url} in {self._settings.ping_timeout_s} s")
-
-
-class Participant:
-    """Runs `_work` on every session in turn, while its `async with` block is open.
-
-    An error that is not the bus's own ends the block: nothing is swallowed.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        """Nothing happens before `async with`."""
-        self._connection = connection
-
-    async def __aenter__(self) -> Self:
-        """Start."""
-        self._group = asyncio.TaskGroup()
-        await self._group.__aenter__()
-        self._background = [self._start(work) for work in self._tasks()]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, and raise what went wrong in the background."""
-        for task in self._background:
-            task.cancel()
-        await self._group.__aexit__(kind, error, trace)
-
-    async def _work(self, session: Session) -> None:
-        """Work on a session until it is lost; returning or a `BusError` starts it again after a pause."""
-        raise NotImplementedError
-
-    def _tasks(self) -> list[Callable[[], Awaitable[None]]]:
-        return [self._follow]
-
-    def _start(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        async def run() -> None:
-            await work()
-
-        # nats-py's callbacks inherit the context of whoever subscribed: an empty one has no span in it.
-        return self._group.create_task(run(), context=contextvars.Context())
-
-    async def _follow(self) -> None:
-        pause = Pause()
-        while True:
-            session = await self._connection.session()
-            try:
-                async with session.lifetime.scope():
-                    await self._work(session)
-            except BusError as error:
-                if not session.lifetime.ended:
-                    _log.warning("bus work failed", who=type(self).__name__, error=str(error))
-                    await asyncio.sleep(pause.next())
-
-
-class Pause:
-    """How long to wait before trying again: doubling, and short again after a quiet while."""
-
-    def __init__(self, first_s: float = 0.05, most_s: float = 5.0, forget_s: float = 30.0) -> None:
-        """`forget_s` without a call starts over."""
-        self._first_s, self._most_s, self._forget_s = first_s, most_s, forget_s
-        self._next_s, self._last = first_s, float("-inf")
-
-    def next(self) -> float:
-        """Seconds to wait now."""
-        now = asyncio.get_running_loop().time()
-        if now - self._last > self._forget_s:
-            self._next_s = self._first_s
-        self._last = now
-        wait = self._next_s
-        self._next_s = min(self._most_s, self._next_s * 2)
-        return wait

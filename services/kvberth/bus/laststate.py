@@ -10,16 +10,18 @@ from typing import Protocol
 
 import structlog
 
-from kvberth.bus.connection import Pause
 from kvberth.bus.consumer import Delivery, Filter, open_consumer
 from kvberth.bus.errors import BusError, StreamMissing
 from kvberth.bus.lifetime import Lifetime
 from kvberth.bus.metrics import Metrics
 from kvberth.bus.patterns import stream_of
+from kvberth.bus.pause import Pause
 from kvberth.bus.session import Session
 from kvberth.bus.streams import Streams
 
 _log = structlog.stdlib.get_logger(__name__)
+
+_AT_ONCE_S = 0.02  # still lets several reasons to open anew become one
 
 
 class Sink(Protocol):
@@ -69,15 +71,18 @@ class LastState:
                 try:
                     async with self._reading.scope():
                         await self._read(session, heartbeat_s)
+                except Lifetime.Ended as error:
+                    self._lose(error)
+                    await asyncio.sleep(_AT_ONCE_S)
                 except BusError as error:
-                    self._sink.lost()
-                    self._note(error)
-                await asyncio.sleep(pause.next())
+                    self._lose(error)
+                    await asyncio.sleep(pause.next())
         finally:
             self._streams.off_change(self._stream_changed)
             self._sink.lost()
 
-    def _note(self, error: BusError) -> None:
+    def _lose(self, error: BusError) -> None:
+        self._sink.lost()
         self._metrics.count("opened", type(error).__name__)
         _log.info("reading anew", stream=self.stream, why=str(error))
         if isinstance(error, StreamMissing):

@@ -1,13 +1,15 @@
 """Signs of life on plain NATS: hears everybody's, and gives one's own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from nats.aio.msg import Msg
 
+from kvberth.bus.background import Work
 from kvberth.bus.changes import Changes
-from kvberth.bus.connection import Connection, Participant
+from kvberth.bus.connection import Connection
 from kvberth.bus.context import BusContext
+from kvberth.bus.participant import Participant
 from kvberth.bus.pulses import Pair, Pulses
 from kvberth.bus.session import Session
 from kvberth.bus.streams import Streams
@@ -55,7 +57,7 @@ class Liveness(Participant):
         async with session.subscription(ALIVE_PATTERN, self._hear):
             await asyncio.get_running_loop().create_future()
 
-    def _tasks(self) -> list[Callable[[], Awaitable[None]]]:
+    def _tasks(self) -> Sequence[Work]:
         return [*super()._tasks(), self._tick]
 
     async def _hear(self, message: Msg) -> None:

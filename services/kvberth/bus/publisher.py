@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import structlog
 
-from kvberth.bus.connection import Connection, Participant, Pause
+from kvberth.bus.author import Author
+from kvberth.bus.connection import Connection
 from kvberth.bus.context import BusContext
-from kvberth.bus.errors import BodyTooLong, BusError, StreamMissing
+from kvberth.bus.errors import BusError, StreamMissing
+from kvberth.bus.participant import Participant
+from kvberth.bus.pause import Pause
+from kvberth.bus.reconcile import Statement
 from kvberth.bus.session import Session
 from kvberth.bus.streams import Streams
-from kvberth_schemas.envelope import MAX_BODY_BYTES, Envelope
 from kvberth_schemas.model import Event
-from kvberth_schemas.registry import encode
 from kvberth_schemas.subjects import EventSubject
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -24,8 +26,7 @@ _TRIED_FOR_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    envelope: Envelope
-    body: bytes
+    statement: Statement
     deadline: float
 
 
@@ -37,6 +38,7 @@ class LogPublisher(Participant):
         super().__init__(connection)
         self._streams = streams
         self._context = context
+        self._author = Author(context)
         self._entries: deque[_Entry] = deque()
         self._more = asyncio.Event()
 
@@ -44,27 +46,16 @@ class LogPublisher(Participant):
         """Queue an event and give its id.
 
         Raises:
+            NotOurs: the event is about something else.
             BodyTooLong: the body has more than `MAX_BODY_BYTES`.
         """
-        clock, metrics = self._context.clock, self._context.metrics
-        body = encode(event)
-        if len(body) > MAX_BODY_BYTES:
-            raise BodyTooLong(f"{subject}: the body has {len(body)} bytes; it would be {MAX_BODY_BYTES} at most")
-        envelope = Envelope(
-            id=clock.new_id(),
-            type=event.ce_type,
-            source=self._context.settings.source,
-            time=clock.now(),
-            subject=str(subject),
-            cause=cause,
-            traceparent=metrics.traceparent(),
-        )
+        statement = self._author.state(subject, event, cause)
         if len(self._entries) >= _WAITING:
             self._entries.popleft()
-            metrics.count("dropped", "full")
-        self._entries.append(_Entry(envelope, body, clock.monotonic() + _TRIED_FOR_S))
+            self._context.metrics.count("dropped", "full")
+        self._entries.append(_Entry(statement, self._context.clock.monotonic() + _TRIED_FOR_S))
         self._more.set()
-        return envelope.id
+        return statement.envelope.id
 
     async def _work(self, session: Session) -> None:
         pause = Pause()
@@ -75,7 +66,9 @@ class LogPublisher(Participant):
             entry = self._entries[0]
             if self._context.clock.monotonic() > entry.deadline:
                 self._context.metrics.count("dropped", "too_late")
-                _log.warning("a log event was never stored", type=entry.envelope.type, id=entry.envelope.id)
+                _log.warning(
+                    "a log event was never stored", type=entry.statement.envelope.type, id=entry.statement.envelope.id
+                )
                 self._drop(entry)
                 continue
             try:
@@ -90,8 +83,8 @@ class LogPublisher(Participant):
 
     async def _publish(self, session: Session, entry: _Entry) -> None:
         # The id is the message id, so that a retry of what was stored after all is dropped by the stream.
-        timeout_s = self._context.settings.publish_timeout_s
-        await session.publish_stored(entry.envelope.subject, entry.body, entry.envelope.headers(), timeout_s)
+        envelope, timeout_s = entry.statement.envelope, self._context.settings.publish_timeout_s
+        await session.publish_stored(envelope.subject, entry.statement.body, envelope.headers(), timeout_s)
         self._context.metrics.count("published")
 
     def _drop(self, entry: _Entry) -> None:

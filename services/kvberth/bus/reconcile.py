@@ -54,6 +54,11 @@ class Found:
         """Whether it says that the thing is gone."""
         return self.row is not None and decode.says_gone(self.row.envelope.type)
 
+    def says(self, statement: Statement) -> bool:
+        """Whether it says the same, under whatever id. What can't be read here says nothing, whatever its bytes."""
+        same_type = self.row is not None and self.row.envelope.type == statement.envelope.type
+        return same_type and self.body == statement.body
+
 
 class Action(StrEnum):
     """What a writer does about a subject."""
@@ -66,7 +71,7 @@ class Action(StrEnum):
     SAY = "say"
     """Say the statement under its id."""
     SAY_AGAIN = "say_again"
-    """Say the statement under a new id, since the stream may know its id already."""
+    """Say the statement under a new id: the old one may lie beneath what was found, and the stream would drop it."""
     REFRESH = "refresh"
     """As `SAY_AGAIN`, with the present time: the row would soon be forgotten by the stream."""
     SAY_GONE = "say_gone"
@@ -86,14 +91,31 @@ class Policy:
     stale_after: timedelta
 
 
-def judge(desired: Statement | None, found: Found | None, policy: Policy, now: datetime, *, attempted: bool) -> Action:
-    """Decide about one subject; `attempted`: the statement may have been stored before."""
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One subject as it stands."""
+
+    desired: Statement | None
+    found: Found | None
+    attempted: int | None = None
+    """The last sequence that was expected when `desired` was last sent; None: it never was."""
+
+    @property
+    def sequence(self) -> int:
+        """Sequence of the subject's last message, 0 without one."""
+        return self.found.sequence if self.found else 0
+
+
+def judge(case: Case, policy: Policy, now: datetime) -> Action:
+    """Decide about one subject."""
+    desired, found = case.desired, case.found
     if found is not None and found.term > policy.term:
         return Action.YIELD
     if desired is None:
         return _judge_undesired(found, policy)
-    if found is None or found.envelope is None or not _same(desired, found):
-        return Action.SAY_AGAIN if attempted else Action.SAY
+    if found is None or found.envelope is None or not found.says(desired):
+        # Sent before, and the last message changed since: ours may be stored, beneath.
+        return Action.SAY_AGAIN if case.attempted not in (None, case.sequence) else Action.SAY
     if now - found.envelope.time > policy.stale_after:
         return Action.REFRESH
     return Action.NOTHING if found.envelope.id == desired.envelope.id else Action.ADOPT
@@ -105,13 +127,11 @@ def _judge_undesired(found: Found | None, policy: Policy) -> Action:
     return Action.SAY_GONE if found.row is not None else Action.REMOVE
 
 
-def _same(desired: Statement, found: Found) -> bool:
-    # A row that can't be read here is not the same, whatever its bytes: its headers may be what is wrong.
-    return found.row is not None and found.row.envelope.type == desired.envelope.type and found.body == desired.body
-
-
 def _term(delivery: Delivery, row: Row | None) -> int:
     if row is not None and isinstance(row.message, Want):
         return row.message.term
     text = delivery.headers.get(TERM, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _TERM_DIGITS else 0
+
+
+_TERM_DIGITS = 19  # a longer one is garbage, and would depose everybody for ever

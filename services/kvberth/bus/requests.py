@@ -1,7 +1,7 @@
 """Requests to the bare backend's scheduler, and their answers. Whatever goes wrong is answered by a sentence."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,9 +9,11 @@ import structlog
 from nats.aio.msg import Msg
 from pydantic import ValidationError
 
-from kvberth.bus.connection import Connection, Participant
+from kvberth.bus.background import Work
+from kvberth.bus.connection import Connection
 from kvberth.bus.context import BusContext
 from kvberth.bus.errors import BusError, BusTimeout
+from kvberth.bus.participant import Participant
 from kvberth.bus.session import Session
 from kvberth_schemas.envelope import MAX_BODY_BYTES, TRACEPARENT
 from kvberth_schemas.model import Message
@@ -80,7 +82,7 @@ class Responder(Participant):
         self._answering = answering
         self._waiting: asyncio.Queue[tuple[Session, Msg]] = asyncio.Queue(_WAITING)
 
-    def _tasks(self) -> list[Callable[[], Awaitable[None]]]:
+    def _tasks(self) -> Sequence[Work]:
         return [*super()._tasks(), self._answer_all]
 
     async def _work(self, session: Session) -> None:

@@ -26,6 +26,7 @@ from kvberth_schemas.envelope import MAX_BODY_BYTES
 
 _WRONG_LAST_SEQUENCE = 10071
 _DIFFERENT_CONFIG = 10058
+_NO_MESSAGE = 10037
 _CLOSE_S = 1.0
 _PENDING_BYTES = 256 * MAX_BODY_BYTES
 
@@ -83,14 +84,14 @@ class Session:
         with contextlib.suppress(nats.errors.Error, OSError):
             await subscription.unsubscribe()
 
-    async def stream_info(self, stream: str, subjects: str | None = None) -> StreamInfo:
-        """Ask for a stream, and with `subjects` for how many messages each of those has.
+    async def stream_info(self, stream: str) -> StreamInfo:
+        """Ask for a stream.
 
         Raises:
             StreamMissing: it is not declared.
         """
         with _translated(f"asking for the stream {stream}"):
-            return await self._jsm.stream_info(stream, subjects_filter=subjects)
+            return await self._jsm.stream_info(stream)
 
     async def declare_stream(self, config: StreamConfig) -> StreamInfo:
         """Make a stream, or give it this configuration."""
@@ -138,9 +139,6 @@ class Session:
         """End the connection. Never raises, and takes a second at most, even from a frozen server."""
         self.lifetime.end("closed by us")
         await abandon(self._client)
-
-
-_NO_MESSAGE = 10037
 
 
 async def abandon(client: Client) -> None:
@@ -204,8 +202,3 @@ def created_of(info: StreamInfo) -> datetime:
     if info.created is None:
         raise BusError(f"the stream {info.config.name} has no creation time; the server would be 2.10 or newer")
     return info.created
-
-
-def subject_counts(info: StreamInfo) -> Mapping[str, int]:
-    """How many messages each asked-for subject has."""
-    return info.state.subjects or {}

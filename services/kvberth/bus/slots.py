@@ -8,7 +8,11 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvberth.bus.reconcile import Found, Statement
+from kvberth.bus.reconcile import Case, Found, Statement
+
+_CALM_TROUBLES = 2
+_FIRST_WAIT_S = 0.02
+_MOST_DOUBLINGS = 8
 
 
 @dataclass(slots=True)
@@ -17,21 +21,34 @@ class Slot:
 
     desired: Statement | None = None
     farewell: Statement | None = None
-    """What is said instead of nothing: the thing's end."""
+    """What is said where nothing is desired: the thing's end."""
     found: Found | None = None
-    attempted: bool = False
-    """Whether `desired` may be stored already, under its id."""
+    attempted: int | None = None
+    """The last sequence that was expected when the statement was last sent; None: it never was."""
     busy: bool = False
     oldest: int | None = None
     """Number of the first change that is not acknowledged."""
     later: int | None = None
     """Number of the first change since the one at work."""
-    overwrites: int = 0
-    """How often somebody else's message had to be overwritten lately."""
+    troubles: int = 0
+    """How often it could not be said, or had to be said over somebody else's word, lately."""
 
-    def acknowledge(self) -> None:
-        """The change at work is done."""
-        self.oldest, self.later = self.later, None
+    @property
+    def case(self) -> Case:
+        """What there is to decide."""
+        return Case(self.desired or self.farewell, self.found, self.attempted)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to remember."""
+        nothing = self.desired is None and self.farewell is None and self.found is None
+        return nothing and self.oldest is None and not self.busy
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds to wait before the next try: none at first, so that a fight with an equal writer is no storm."""
+        doublings = min(self.troubles - _CALM_TROUBLES, _MOST_DOUBLINGS)
+        return 0.0 if doublings < 0 else _FIRST_WAIT_S * 2.0**doublings
 
 
 class Slots:
@@ -69,6 +86,19 @@ class Slots:
         """Go over the subjects."""
         return iter(list(self._slots))
 
+    def __len__(self) -> int:
+        """How many subjects are remembered."""
+        return len(self._slots)
+
+    def forget_found(self, *, another_stream: bool) -> None:
+        """Nothing is known of the stream; on another one, nothing was ever said."""
+        for subject, slot in list(self._slots.items()):
+            slot.found, slot.troubles = None, 0
+            if another_stream:
+                slot.attempted = None
+            if slot.idle:
+                del self._slots[subject]
+
     def mark(self, subject: str) -> None:
         """A subject changed: there is work to do."""
         slot = self[subject]
@@ -76,37 +106,51 @@ class Slots:
         if slot.busy:
             slot.later = slot.later or self._number
         else:
-            self._enqueue(subject)
+            self._schedule(subject, slot)
         slot.oldest = slot.oldest or self._number
         self._unacknowledged[subject] = slot
 
     async def take(self) -> tuple[str, Slot]:
         """Wait for a subject with work to do; `done` or `give_back` must follow."""
-        subject = await self._queue.get()
-        self._queued.discard(subject)
+        while True:
+            subject = await self._queue.get()
+            self._queued.discard(subject)
+            if self.claim(subject):
+                return subject, self[subject]
+
+    def claim(self, subject: str) -> bool:
+        """Work on a subject now, unless somebody does; `done` or `give_back` must follow."""
         slot = self[subject]
-        slot.busy = True
-        slot.later = None
-        return subject, slot
+        if slot.busy:
+            slot.later = slot.later or slot.oldest
+            return False
+        slot.busy, slot.later = True, None
+        return True
 
     def done(self, subject: str) -> None:
-        """The change that was taken is acknowledged."""
+        """The change that was claimed is acknowledged."""
         slot = self[subject]
         slot.busy = False
-        slot.acknowledge()
+        slot.oldest, slot.later = slot.later, None
+        slot.troubles = max(0, slot.troubles - 1)
         if slot.oldest is not None:
-            self._enqueue(subject)
+            self._schedule(subject, slot)
             return
         self._unacknowledged.pop(subject, None)
-        if slot.desired is None and slot.found is None:
-            self._slots.pop(subject, None)
+        if slot.idle:
+            del self._slots[subject]
 
     def give_back(self, subject: str) -> None:
-        """The change that was taken could not be made now."""
+        """The change that was claimed could not be made now: try again."""
         slot = self[subject]
-        slot.busy = False
-        slot.later = None
-        self._enqueue(subject)
+        slot.busy, slot.later = False, None
+        self._schedule(subject, slot)
+
+    def _schedule(self, subject: str, slot: Slot) -> None:
+        if slot.wait_s:  # the workers go on with other subjects meanwhile
+            asyncio.get_running_loop().call_later(slot.wait_s, self._enqueue, subject)
+        else:
+            self._enqueue(subject)
 
     def _enqueue(self, subject: str) -> None:
         if subject not in self._queued:

@@ -11,8 +11,9 @@ from datetime import datetime
 import structlog
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 
-from kvberth.bus.connection import Connection, Participant
+from kvberth.bus.connection import Connection
 from kvberth.bus.errors import BusError, StreamMissing
+from kvberth.bus.participant import Participant
 from kvberth.bus.session import Session, created_of
 from kvberth_schemas.subjects import EVENTS_PATTERN, EVENTS_STREAM, WANTS_PATTERN, WANTS_STREAM
 

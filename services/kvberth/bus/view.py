@@ -1,20 +1,29 @@
 """The last state of some subjects as rows, which knows when it does not know."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from types import MappingProxyType
 
 from kvberth.bus import decode
 from kvberth.bus.changes import Changes
-from kvberth.bus.connection import Connection, Participant
+from kvberth.bus.connection import Connection
 from kvberth.bus.consumer import Delivery
 from kvberth.bus.context import BusContext
 from kvberth.bus.decode import Row, Subject, Unreadable
+from kvberth.bus.errors import BusError
 from kvberth.bus.laststate import LastState
+from kvberth.bus.participant import Participant
 from kvberth.bus.session import Session
 from kvberth.bus.streams import Streams
 from kvberth.bus.terms import Terms
 from kvberth_schemas.model import Want
-from kvberth_schemas.subjects import WANT_WRITERS, WantSubject
+from kvberth_schemas.subjects import EVENTS_STREAM, WANT_WRITERS, WantSubject
+
+_LOOK_AT = 64
+_EXPIRED = timedelta(hours=36)
+"""The stream forgets after 24 h what was said at most 12 h after its time: a new reader would not find such a row."""
 
 
 class View(Participant):
@@ -72,12 +81,37 @@ class View(Participant):
     async def _work(self, session: Session) -> None:
         self._context.metrics.add_age(self._age)
         try:
-            await self._reader.run(session, self._context.settings.heartbeat_s)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._reader.run(session, self._context.settings.heartbeat_s))
+                group.create_task(self._tidy(session))
         finally:
             self._context.metrics.remove_age(self._age)
 
     def _age(self) -> float:
         return self.age_s
+
+    async def _tidy(self, session: Session) -> None:
+        """Notice what leaves the stream without a word: unreadable messages that were removed, and rows too old."""
+        while True:
+            await asyncio.sleep(self._context.settings.created_check_s)
+            with contextlib.suppress(BusError):  # asked again in some seconds
+                await self._drop_removed(session)
+            self._drop_expired()
+
+    async def _drop_removed(self, session: Session) -> None:
+        for subject, sentence in list(self._unreadable.items())[:_LOOK_AT]:
+            removed = await session.last_message(self._reader.stream, str(subject)) is None
+            if removed and self._unreadable.get(subject) is sentence:  # no other one came meanwhile
+                del self._unreadable[subject]
+                self._changes.mark()
+
+    def _drop_expired(self) -> None:
+        if self._reader.stream != EVENTS_STREAM:
+            return
+        oldest = self._context.clock.now() - _EXPIRED
+        for subject in [subject for subject, row in self._rows.items() if row.envelope.time < oldest]:
+            del self._rows[subject]
+            self._changes.mark()
 
     def opening(self, created: object) -> None:
         """Start over; on another stream nothing of the old one counts."""

@@ -24,7 +24,7 @@ def events(
 
     async def command() -> None:
         async with connected(layout_of(state)) as bus:
-            async for row in bus.log_tail(subjects.EVENTS_PATTERN, new_only=new):
+            async for row in bus.log_tail(subjects.EVENTS_PATTERN, "new" if new else "last"):
                 console.print(json_line(row) if json else line(row), markup=not json)
 
     run(command())
