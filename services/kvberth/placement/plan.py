@@ -10,6 +10,7 @@ from kvberth.placement.additions import Additions, Room, additions
 from kvberth.placement.conditions import Outcome
 from kvberth.placement.membership import Membership, accept_names, membership
 from kvberth.placement.moves import finishes
+from kvberth.placement.reasons import Reason
 from kvberth.placement.removals import Removals, removals
 from kvberth.placement.snapshot import KVCache, Life, Snapshot, WorkloadKey
 from kvberth.placement.status import status
@@ -79,7 +80,8 @@ class _Planner:
         if self.snapshot.freshness.known and item.life in {Life.LIVE, Life.DELETED}:
             adding = self._additions(item)
             if not item.frozen:
-                removing = removals(item, self.engines, self.snapshot, self.policy.retry, self.now)
+                off = frozenset(node for node, (why, _) in adding.refused.items() if why is Reason.TURNED_OFF)
+                removing = removals(item, self.engines, self.snapshot, self.policy.retry, self.now, off)
             ended = self._finishes(item, {step.node for step in adding.steps})
         outcome = self._outcome(item, adding, removing, ended)
         self.draft.take(adding, removing, ended)

@@ -31,12 +31,14 @@ class Removals:
     recheck: list[datetime] = field(default_factory=list)
 
 
-def removals(item: KVCache, engines: Membership, snapshot: Snapshot, retry: timedelta, now: datetime) -> Removals:
-    """Return what may be removed of a KVCache that is not frozen."""
+def removals(
+    item: KVCache, engines: Membership, snapshot: Snapshot, retry: timedelta, now: datetime, off_nodes: frozenset[str]
+) -> Removals:
+    """Return what may be removed of a KVCache that is not frozen; `off_nodes`: those of pools that were turned off."""
     judge = _Judge(item, engines, snapshot, retry, now)
     caches = snapshot.caches.get(item.name, {})
     for node in sorted(caches):
-        judge.consider(node, caches[node])
+        judge.consider(node, caches[node], off=item.off or node in off_nodes)
     return judge.result
 
 
@@ -61,7 +63,7 @@ class _Judge:
         self._allowance = Allowance(snapshot.memory.removals.get(item.name, ()), limit, now)
         self._bound = engines.bound
 
-    def consider(self, node: str, cache: Cache) -> None:
+    def consider(self, node: str, cache: Cache, *, off: bool) -> None:
         cluster = self._snapshot.cluster
         if node not in cluster.nodes:
             if cache.wanted is not None and node not in cluster.unreadable_nodes:
@@ -69,7 +71,7 @@ class _Judge:
             return
         if not cache.asked and (cache.stopping or not cache.running):
             return
-        verdict = self._user() or self._engines_left(node)
+        verdict = self._user() if off else self._engines_left(node)
         if verdict is None:
             return
         if not self._allowance.take():
@@ -78,9 +80,7 @@ class _Judge:
             return
         self._remove(node, verdict)
 
-    def _user(self) -> _Verdict | None:
-        if not self._item.off:
-            return None
+    def _user(self) -> _Verdict:
         deleted = self._item.spec is None
         cause = self._item.cause
         return _Verdict(

@@ -1,6 +1,7 @@
 """The status of a KVCache: one row per node, counts and conditions, as it stands after a plan's steps. Pure."""
 
 from datetime import datetime
+from functools import lru_cache
 
 from kvberth.kvcache import KVCacheSpec
 from kvberth.placement.conditions import Outcome, conditions
@@ -64,14 +65,35 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
     following = outcome.following
     engines = [*following.bound.get(name, ()), *following.ending.get(name, ())]
     ready = cache.socket if isinstance(cache.socket, SocketReadyV1) else None
+    return _made(
+        name,
+        cache.wanted.pool if cache.wanted is not None else "",
+        state,
+        (ready.path, ready.incarnation, ready.memory_limit) if ready else (None, None, None),
+        tuple(sorted(engine.name for engine in engines)),
+        message,
+    )
+
+
+@lru_cache(maxsize=100_000)
+def _made(
+    node: str,
+    pool: str,
+    state: str,
+    socket: tuple[str | None, str | None, int | None],
+    engines: tuple[str, ...],
+    message: str,
+) -> NodeRow:
+    """Make a row, or give the same one again: almost all rows of a plan are those of the last one."""
+    path, incarnation, memory_limit = socket
     return NodeRow(
-        node=name,
-        pool=cache.wanted.pool if cache.wanted is not None else "",
+        node=node,
+        pool=pool,
         state=state,
-        socket=ready.path if ready else None,
-        incarnation=ready.incarnation if ready else None,
-        engines=tuple(sorted(engine.name for engine in engines)),
-        memory_limit=ready.memory_limit if ready else None,
+        socket=path,
+        incarnation=incarnation,
+        engines=engines,
+        memory_limit=memory_limit,
         message=message,
     )
 

@@ -558,6 +558,20 @@ def test_each_pool_serves_its_own_kind_of_node(world):
     assert placed == {"a": ("big", 64 * GI), "b": ("small", 8 * GI)}
 
 
+def test_a_pool_that_is_turned_off_loses_its_caches_and_the_others_keep_theirs(world):
+    world.node("a", gpu="A100")
+    world.node("b", gpu="T4")
+    pools = [{"name": name.lower(), "gpuType": name, "gpuLabelKey": "gpu"} for name in ("A100", "T4")]
+    world.kvcache(spec={"pools": pools})
+    world.engine("u1", "a")
+    world.engine("u2", "b")
+    world.act()
+    world.kvcache(spec={"pools": [pools[0], pools[1] | {"replicas": 0}]})
+    assert told(world.act()) == ["remove b"]
+    assert told(world.act()) == []
+    assert "pool t4, which serves node b, has replicas 0" in world.condition("Placed").message
+
+
 def test_a_node_that_no_pool_fits_is_told(world):
     world.node("a", gpu="H100")
     world.node("b", gpu="T4")
