@@ -210,6 +210,24 @@ def test_a_live_read_that_is_ahead_of_our_view_removes_nothing_yet(serving):
     assert told(serving.act()) == []
 
 
+def test_a_live_read_that_knows_of_fewer_engines_than_our_view_removes_nothing(serving):
+    moved(serving).answer(wanted=1, bound=0)  # the scheduler lost the new one already
+    assert told(serving.act()) == []
+
+
+@pytest.mark.parametrize("options", [{"paused": True}, {"memory": "banana"}, {"memory": "banana", "replicas": 0}])
+def test_nothing_of_a_paused_or_broken_kvcache_is_removed(serving, options):
+    moved(serving).kvcache(**options)
+    assert told(serving.act()) == []
+
+
+def test_an_engine_that_returns_as_the_cache_ends_gets_it_anew_and_nothing_is_cleaned_up(serving):
+    moved(serving).act()
+    serving.cache_ended("a")
+    serving.engine("u3", "a")
+    assert told(serving.act()) == ["place a"]
+
+
 def test_the_end_of_the_old_cache_is_told_as_a_move(serving):
     moved(serving).act()
     serving.cache_ended("a")
