@@ -1,6 +1,7 @@
 """One command per service, for containers and for running one by hand; each is configured by KVBERTH_* variables."""
 
 import runpy
+from collections.abc import Callable
 
 import typer
 
@@ -18,7 +19,7 @@ def add_services(app: typer.Typer) -> None:
         app.command(name, help=sentence, rich_help_panel="Services")(_runner(module))
 
 
-def _runner(module: str) -> "object":
+def _runner(module: str) -> Callable[[], None]:
     def command() -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from kvberth.bus import Bus, Liveness, View
 from kvberth.cli.connection import connected, layout_of, run
@@ -86,10 +87,10 @@ def status(
 
 def render(overview: Overview, now: datetime) -> RenderableType:
     """Draw the tables."""
-    tables = [kvcache_table(overview, now), "", engine_table(overview), "", node_table(overview)]
+    tables: list[RenderableType] = [kvcache_table(overview, now), "", engine_table(overview), "", node_table(overview)]
     if not overview.kvcaches:
         tables[0] = "no KVCache is applied; 'kvberth apply -f FILE' takes one"
-    return Group(*(f"[yellow]{line}[/]" for line in silence_lines(overview)), *tables)
+    return Group(*(Text(line, "yellow") for line in silence_lines(overview)), *tables)
 
 
 async def _follow(reader: StatusReader) -> None:

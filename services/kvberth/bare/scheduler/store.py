@@ -167,3 +167,16 @@ def _file_name(*parts: str) -> str:
     readable = "-".join(names.encode(part) for part in parts)[:100]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     return f"{readable}.{digest}.json"
+
+
+def kept_manifests(directory: Path) -> list[str]:
+    """Name the manifests in a scheduler's state directory, without its lock; unreadable files are left out."""
+    kept = []
+    for path in sorted((directory / "manifests").glob("*.json")):
+        try:
+            record = ManifestRecord.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            continue
+        if record.gone is None:
+            kept.append(f"{record.kind} {record.namespace}/{record.name}")
+    return kept
