@@ -68,7 +68,7 @@ class PodState(Event):
     restarts: int = 0
     deleting: bool = False
     pretended: tuple[str, ...] = ()
-    """Bare: parts of the manifest that nothing runs for, as ``container aibrix-runtime`` or ``preStop of vllm-openai``."""
+    """Bare: parts of the manifest that nothing runs for, as ``container aibrix-runtime``."""
 
 
 class PodScheduledV1(PodState):

@@ -1,7 +1,9 @@
 """Entry point of the `kvberth` command."""
 
+import logging
 import sys
 
+import structlog
 import typer
 from rich.console import Console
 
@@ -52,6 +54,7 @@ def root(
 
 def main() -> None:
     """Run the command line; an error is one sentence on standard error and exit status 1."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:
         app()
     except (CommandError, BusError, ServiceError, StackError) as error:

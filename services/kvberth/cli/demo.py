@@ -1,6 +1,7 @@
 """`kvberth demo`: the main job on this machine, from real manifests to real daemons, with its times."""
 
 import asyncio
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -46,10 +47,15 @@ def demo(
 
     Starts a stack of its own (NATS, the services, two nodes with real vineyardd daemons) and leaves nothing behind.
     """
-    console = Console(highlight=False)
+    console = _wide_console()
     file = manifest or example(MANIFEST)
     if asyncio.run(_run(console, file)):
         raise typer.Exit(130)
+
+
+def _wide_console() -> Console:
+    """Names of pods are long: where the output is no terminal, a line may be as long as it needs."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 
 def example(name: Path) -> Path:

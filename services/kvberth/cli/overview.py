@@ -64,11 +64,11 @@ def condition(status: KVCacheStatusV1, kind: str) -> Condition | None:
 
 def kvcache_table(overview: Overview, now: datetime) -> Table:
     """One row per KVCache: engines served, where its caches are, whether it is ready and why not."""
-    table = _table("KVCACHE", "NAMESPACE", "ENGINES", "CACHES", "READY", "HEALTHY", "AGE", "WHAT IT SAYS")
+    table = _table("KVCACHE", "NAMESPACE", "ENGINES", "CACHES", "READY", "HEALTHY", "AGE")
     for spec, status in overview.kvcaches:
         age = _age((now - spec.created).total_seconds())
         if status is None:
-            table.add_row(spec.name, spec.namespace, "?", "?", "?", "?", age, "placement has not said anything yet")
+            table.add_row(spec.name, spec.namespace, "?", "?", Text("placement has not said anything yet"), "?", age)
             continue
         table.add_row(
             spec.name,
@@ -78,19 +78,22 @@ def kvcache_table(overview: Overview, now: datetime) -> Table:
             _condition_text(condition(status, "Ready")),
             _condition_text(condition(status, "Healthy")),
             age,
-            Text("\n".join(_says(status))),
         )
     return table
 
 
+def told_lines(overview: Overview) -> list[str]:
+    """Give what each KVCache says of itself, one line a sentence."""
+    statuses = [status for _, status in overview.kvcaches if status]
+    return [f"{status.namespace}/{status.name}: {line}" for status in statuses for line in _says(status)]
+
+
 def engine_table(overview: Overview) -> Table:
     """One row per engine pod."""
-    table = _table("ENGINE", "NAMESPACE", "NODE", "STATE", "RESTARTS", "PRETENDED (nothing runs for it)")
+    table = _table("ENGINE", "NAMESPACE", "NODE", "STATE", "RESTARTS")
     for pod in overview.pods:
         node = "-" if isinstance(pod, PodWaitingV1) else pod.node
-        table.add_row(
-            pod.name, pod.namespace, node, _pod_state(pod), str(pod.restarts), Text(", ".join(pod.pretended), "dim")
-        )
+        table.add_row(pod.name, pod.namespace, node, _pod_state(pod), str(pod.restarts))
     return table
 
 
@@ -103,6 +106,16 @@ def node_table(overview: Overview) -> Table:
         caches = [process.name for process in here if process.role == "cache"]
         table.add_row(node.name, _node_state(node), *_used(node), "\n".join(engines) or "-", "\n".join(caches) or "-")
     return table
+
+
+def pretended_lines(overview: Overview) -> list[str]:
+    """Name the parts of manifests that nothing runs for."""
+    by_workload = {
+        (pod.namespace, pod.workload.name if pod.workload else pod.name): ", ".join(pod.pretended)
+        for pod in overview.pods
+        if pod.pretended
+    }
+    return [f"pretended for {namespace}/{name}: {parts}" for (namespace, name), parts in sorted(by_workload.items())]
 
 
 def silence_lines(overview: Overview) -> list[str]:
@@ -139,9 +152,6 @@ def _says(status: KVCacheStatusV1) -> list[str]:
         dull = found.type == "Ready" or found.reason == "NotProbed"
         if found.status is not ConditionStatus.TRUE and not dull and found.message not in told:
             told.append(found.message)
-    accepted = condition(status, "Accepted")
-    if accepted and accepted.status is ConditionStatus.TRUE and accepted.message:
-        told.append(accepted.message)
     return told
 
 

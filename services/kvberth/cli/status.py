@@ -16,7 +16,15 @@ from kvberth.bus import Bus, Liveness, View
 from kvberth.cli.connection import connected, layout_of, run
 from kvberth.cli.errors import CommandError
 from kvberth.cli.options import State
-from kvberth.cli.overview import Overview, engine_table, kvcache_table, node_table, silence_lines
+from kvberth.cli.overview import (
+    Overview,
+    engine_table,
+    kvcache_table,
+    node_table,
+    pretended_lines,
+    silence_lines,
+    told_lines,
+)
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import Entity, Service
 
@@ -87,7 +95,15 @@ def status(
 
 def render(overview: Overview, now: datetime) -> RenderableType:
     """Draw the tables."""
-    tables: list[RenderableType] = [kvcache_table(overview, now), "", engine_table(overview), "", node_table(overview)]
+    tables: list[RenderableType] = [
+        kvcache_table(overview, now),
+        *(Text(line) for line in told_lines(overview)),
+        "",
+        engine_table(overview),
+        *(Text(line, "dim") for line in pretended_lines(overview)),
+        "",
+        node_table(overview),
+    ]
     if not overview.kvcaches:
         tables[0] = "no KVCache is applied; 'kvberth apply -f FILE' takes one"
     return Group(*(Text(line, "yellow") for line in silence_lines(overview)), *tables)

@@ -40,6 +40,7 @@ def pod_event(pod: PodRecord) -> Event:
         "run_as_user": pod.shape.run_as_user,
         "supplemental_groups": pod.shape.supplemental_groups,
         "legacy": pod.shape.legacy,
+        "pretended": pod.shape.pretended,
         "ready": pod.ready,
         "restarts": pod.restarts,
         "deleting": pod.deleting,

@@ -59,6 +59,8 @@ class PodShape(BaseModel):
     env: dict[str, str] = Field(default_factory=dict)
     grace_s: float = 30.0
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
+    pretended: tuple[str, ...] = ()
+    """Parts of the template that nothing runs for, in words."""
 
 
 class PodRecord(Record):

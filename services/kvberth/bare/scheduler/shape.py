@@ -52,7 +52,19 @@ def shape_of(document: Mapping[str, Any]) -> PodShape | None:
         env={item.name: item.value or "" for item in engine_container(spec).env or () if item.value_from is None},
         grace_s=_DEFAULT_GRACE_S if grace_s is None else grace_s,
         restart_policy=RestartPolicy(spec.restart_policy or RestartPolicy.ALWAYS),
+        pretended=tuple(_pretended(spec)),
     )
+
+
+def _pretended(spec: PodSpec) -> Iterator[str]:
+    """Name what a person could take for running, although nothing of it does."""
+    engine = engine_container(spec)
+    yield from (f"init container {container.name}" for container in spec.init_containers or ())
+    yield from (f"container {container.name}" for container in spec.containers if container.name != engine.name)
+    if engine.lifecycle:
+        yield f"lifecycle hooks of {engine.name}"
+    if engine.startup_probe or engine.readiness_probe or engine.liveness_probe:
+        yield f"probes of {engine.name}"
 
 
 def _requests(spec: PodSpec) -> Resources:

@@ -70,7 +70,7 @@ class Supervisor:
             started = loop.time()
             code = await _ended(self._process)
             pause = pause_after(loop.time() - started, pause)
-            _log.warning("a service exited and is started again", service=self.name, code=code, in_s=pause)
+            _log.error("a service exited and is started again", service=self.name, code=code, in_s=pause)
             await asyncio.sleep(pause)
             self.restarts += 1
             await asyncio.to_thread(self.start)
