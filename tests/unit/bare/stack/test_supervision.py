@@ -1,0 +1,45 @@
+"""How long the supervisor waits before it starts a service again, and where a stack's folders are."""
+
+from pathlib import Path
+
+import pytest
+
+from kvberth.bare.stack import Layout, StackError, read_nodes
+from kvberth.bare.stack.supervisor import pause_after
+
+
+def test_pauses_double_from_a_fifth_of_a_second_to_five_seconds():
+    pauses = []
+    pause = None
+    for _ in range(7):
+        pause = pause_after(0.1, pause)
+        pauses.append(pause)
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+def test_a_service_that_lived_long_starts_again_soon():
+    assert pause_after(11, 5.0) == 0.2
+
+
+def test_the_same_state_directory_always_has_the_same_socket_root(tmp_path: Path):
+    assert Layout.of(tmp_path) == Layout.of(Path(f"{tmp_path}/"))
+    assert Layout.of(tmp_path).root != Layout.of(tmp_path / "other").root
+
+
+def test_the_default_nodes_are_two_l20(tmp_path: Path):
+    assert list(read_nodes(None)) == ["l20-a", "l20-b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "holds only objects of kind Node"),
+        ("", "holds no node"),
+        ("kind: [", "nodes.yaml, document 1"),
+    ],
+)
+def test_a_nodes_file_that_is_none_is_said_in_one_sentence(tmp_path: Path, text: str, sentence: str):
+    file = tmp_path / "nodes.yaml"
+    file.write_text(text)
+    with pytest.raises(StackError, match=sentence):
+        read_nodes(file)
