@@ -36,12 +36,19 @@ def end_services(layout: Layout) -> None:
 
 
 def take_down(layout: Layout) -> list[str]:
-    """End services, engines, caches and NATS, remove the directories; give the manifests that are forgotten."""
+    """End services, engines, caches and NATS, remove the directories; give the manifests that are forgotten.
+
+    Raises:
+        StackError: something did not end; its record, and so the state directory, is kept for another try.
+    """
     forgotten = kept_manifests(layout.state / "scheduler")
     nats = [child for child in recorded(layout.records) if child.lock.stem == "nats"]
     end([child for child in recorded(layout.records) if child not in nats], SERVICE_GRACE_S)
-    end_all(layout.state, PROCESS_GRACE_S)
-    end(nats, SERVICE_GRACE_S)
+    faults = end_all(layout.state, PROCESS_GRACE_S)
+    left = end(nats, SERVICE_GRACE_S)
+    if faults or left:
+        faults += [f"nats-server (pid {child.pid}) did not end" for child in left]
+        raise StackError(f"not everything ended, so {layout.state} is kept: {'; '.join(faults)}")
     _remove(layout)
     return forgotten
 
