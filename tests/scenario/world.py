@@ -142,6 +142,7 @@ class World:
         loop = asyncio.get_running_loop()
         started = loop.time()
         while not holds():
+            assert self.up.returncode is None, f"'up' has ended: {commands_log(self.layout)}"
             if loop.time() - started > within_s:
                 raise AssertionError(f"{what}: not within {within_s:g} s; {self.seen()}")
             await self.reader.view.changed(0.1)
@@ -218,6 +219,11 @@ async def command(state: Path, *arguments: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(*argv, env=clean, stdout=log, stderr=log)
 
 
+def commands_log(layout: Layout) -> str:
+    """Give what the commands printed."""
+    return (layout.state.parent / "commands.log").read_text()
+
+
 def leftovers(layout: Layout) -> list[str]:
     """Name all that is left of a stack: processes that know its directories, sockets, files."""
     left = [f"process {pid}: {words}" for pid, words in processes_of(layout).items()]
@@ -253,7 +259,7 @@ def _ready_nodes(made: World) -> int:
 async def _address(layout: Layout, up: asyncio.subprocess.Process) -> str:
     async with asyncio.timeout(STARTS_WITHIN_S):
         while (address := Address.read(layout)) is None:
-            assert up.returncode is None, (layout.state.parent / "commands.log").read_text()
+            assert up.returncode is None, f"'up' has ended: {commands_log(layout)}"
             await asyncio.sleep(0.05)
     return address.nats_url
 
