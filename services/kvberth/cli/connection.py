@@ -40,20 +40,20 @@ def nats_url(layout: Layout) -> str:
 
 
 @asynccontextmanager
-async def connected(layout: Layout) -> AsyncIterator[Bus]:
-    """Connect to the bus for one command.
+async def connected(layout: Layout, within_s: float = CONNECT_WITHIN_S) -> AsyncIterator[Bus]:
+    """Connect to the bus for one command, waiting at most so many seconds.
 
     Raises:
         CommandError: nobody answers there.
     """
     url = nats_url(layout)
     async with Bus(BusSettings(url=url, service=Service.CLI, instance=f"cli-{os.getpid()}")) as bus:
-        await _until_connected(bus, url)
+        await _until_connected(bus, url, within_s)
         yield bus
 
 
-async def _until_connected(bus: Bus, url: str) -> None:
-    deadline = asyncio.get_running_loop().time() + CONNECT_WITHIN_S
+async def _until_connected(bus: Bus, url: str, within_s: float) -> None:
+    deadline = asyncio.get_running_loop().time() + within_s
     while not bus.connected:
         if asyncio.get_running_loop().time() > deadline:
             raise CommandError(

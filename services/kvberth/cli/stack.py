@@ -16,6 +16,9 @@ from kvberth.cli.status import status_reader
 from kvberth_schemas.requests import ApplyRequest
 from kvberth_schemas.subjects import Verb
 
+START_WITHIN_S = 60.0
+"""For NATS and the services to answer at all: a slow machine must not make `up` end what it just started."""
+
 
 def up(
     nodes: Annotated[
@@ -60,8 +63,8 @@ async def _up(layout: Layout, nodes: Path | None, files: list[Path]) -> None:
 async def _stay(stack: Stack, layout: Layout, requests: list[ApplyRequest], console: Console) -> None:
     assert stack.address is not None
     console.print(f"kvberth is starting on {', '.join(stack.address.nodes)}; NATS at {stack.address.nats_url}")
-    async with connected(layout) as bus, status_reader(bus) as reader:
-        await reader.until_complete()
+    async with connected(layout, START_WITHIN_S) as bus, status_reader(bus) as reader:
+        await reader.until_complete(START_WITHIN_S)
         for request in requests:
             print_results((await ask(bus, Verb.APPLY, request)).results, console)
     option = "" if layout == layout_of(None) else f" --state {layout.state}"

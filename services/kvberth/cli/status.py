@@ -48,19 +48,19 @@ class StatusReader:
         """Whether every last state is here and placement and the scheduler are fresh."""
         return self.view.complete and not self._silent()
 
-    async def until_complete(self) -> None:
-        """Wait for the last state of everything.
+    async def until_complete(self, within_s: float = COMPLETE_WITHIN_S) -> None:
+        """Wait for the last state of everything, for so many seconds.
 
         Raises:
             CommandError: the streams are not there, or stay silent.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + COMPLETE_WITHIN_S
+        deadline = loop.time() + within_s
         while not (self.view.complete and self.liveness.heard_s(Service.PLACEMENT) is not None):
             if loop.time() > deadline:
                 if self.view.complete:
                     return  # the table then says who is silent
-                raise CommandError(f"the bus answers, but its streams were not complete within {COMPLETE_WITHIN_S:g} s")
+                raise CommandError(f"the bus answers, but its streams were not complete within {within_s:g} s")
             await self.liveness.changed(0.2)
 
     def _silent(self) -> dict[str, float | None]:
