@@ -16,7 +16,7 @@ from kvberth.bus.background import Background, Work
 from kvberth.bus.errors import BusError, SessionLost
 from kvberth.bus.lifetime import Lifetime
 from kvberth.bus.metrics import Metrics
-from kvberth.bus.session import Session, abandon
+from kvberth.bus.session import Session, abandon, cancellable
 from kvberth.bus.settings import BusSettings
 from kvberth_schemas import names
 
@@ -71,7 +71,8 @@ class Connection(Background):
         while True:
             client, lifetime = Client(), Lifetime()
             try:
-                await self._open(client, lifetime)
+                with cancellable():
+                    await self._open(client, lifetime)
             except (nats.errors.Error, OSError) as error:
                 await self._note(error)
                 await abandon(client)

@@ -81,7 +81,7 @@ class Session:
 
     async def _unsubscribe(self, subscription: Subscription) -> None:
         # A lost connection has no subscriptions left to end.
-        with contextlib.suppress(nats.errors.Error, OSError):
+        with cancellable(), contextlib.suppress(nats.errors.Error, OSError):
             await subscription.unsubscribe()
 
     async def stream_info(self, stream: str) -> StreamInfo:
@@ -143,11 +143,17 @@ class Session:
 
 async def abandon(client: Client) -> None:
     """Close a client whose server may be dead, frozen or absent, and leave no task of it behind."""
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            await client.close()
-    except (TimeoutError, nats.errors.Error, OSError, AssertionError, AttributeError):
-        pass  # nats-py asserts and fails in parts that were never connected; what is left over is ended below
+    with cancellable():
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await client.close()
+        except (TimeoutError, nats.errors.Error, OSError, AssertionError, AttributeError):
+            pass  # nats-py asserts and fails in parts that were never connected; what is left over is ended next
+        finally:
+            await _end(client)
+
+
+async def _end(client: Client) -> None:
     # nats-py offers no way to give up on a peer that reads nothing: its close() waits for the buffers to drain.
     transport = client._transport  # noqa: SLF001 - see above
     writer = getattr(transport, "_io_writer", None)
@@ -165,12 +171,21 @@ async def abandon(client: Client) -> None:
 
 
 @contextmanager
-def _translated(doing: str) -> Iterator[None]:
-    """Turn nats-py's errors into sentences, and cure its habit of swallowing a cancellation while it flushes."""
+def cancellable() -> Iterator[None]:
+    """Cure swallowed cancellations: nats-py drops them while it flushes, and asyncio.wait_for when it is just done."""
     task = asyncio.current_task()
     cancelling = task.cancelling() if task else 0
+    yield
+    if task and task.cancelling() > cancelling:
+        raise asyncio.CancelledError
+
+
+@contextmanager
+def _translated(doing: str) -> Iterator[None]:
+    """Turn nats-py's errors into sentences."""
     try:
-        yield
+        with cancellable():
+            yield
     except (nats.errors.NoRespondersError, nats.js.errors.NoStreamResponseError) as error:
         if isinstance(error, nats.js.errors.NoStreamResponseError):
             raise StreamMissing(f"{doing}: no stream takes it; it would be declared by placement") from error
@@ -185,8 +200,6 @@ def _translated(doing: str) -> Iterator[None]:
         raise BusError(f"{doing}: {error}") from error
     except json.JSONDecodeError as error:
         raise BusError(f"{doing}: the answer is no JSON; something else listens there") from error
-    if task and task.cancelling() > cancelling:
-        raise asyncio.CancelledError
 
 
 def _api_error(doing: str, error: nats.js.errors.APIError) -> BusError:

@@ -16,7 +16,6 @@ from kvberth.bus.patterns import stream_of
 from kvberth.bus.pause import Pause
 from kvberth.bus.streams import Streams
 
-
 Start = Literal["last", "new", "all"]
 
 _POLICIES = {"last": DeliverPolicy.LAST_PER_SUBJECT, "new": DeliverPolicy.NEW, "all": DeliverPolicy.ALL}
@@ -31,6 +30,8 @@ async def tail(
         session = await connection.session()
         present = await streams.known(stream)
         if present != created:
+            if created is not None and start == "new":
+                start = "all"  # on another stream everything is new
             created, position = present, 0
         policy, first = (DeliverPolicy.BY_START_SEQUENCE, position + 1) if position else (_POLICIES[start], None)
         what = Filter(stream=stream, patterns=patterns, policy=policy, start=first)
