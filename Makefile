@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check unit integration scenarios schemas clean
+.PHONY: help demo test check unit integration scenarios scenarios-long schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -32,7 +32,11 @@ integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 
 scenarios: .venv/dev.stamp ## Stories on the bare backend
 	@echo '== scenarios on the bare backend'
-	@$(PYTEST) -q tests/scenario
+	@$(PYTEST) -q -m "not long" tests/scenario
+
+scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
+	@echo '== long scenarios: NATS dead for a minute at each step of a move'
+	@$(PYTEST) -q -m long tests/scenario
 
 schemas: .venv/dev.stamp ## Generate the JSON Schema files anew
 	@$(BIN)/python -m kvberth_schemas.publish
