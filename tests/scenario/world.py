@@ -33,6 +33,7 @@ KVCACHE = "aibrix-kvcache-llama-3-8b-instruct"
 GPU_LABEL = "machine.cluster.vke.volcengine.com/gpu-name"
 STARTS_WITHIN_S = 20.0
 ENDS_WITHIN_S = 20.0
+CALM_FOR_S = 4.0
 
 Life = tuple[int, str | None]
 """A process's pid and, for caches, incarnation."""
@@ -148,6 +149,20 @@ class World:
             await self.reader.view.changed(0.1)
         return loop.time() - started
 
+    async def settles(self, holds: Callable[[], bool], what: str, within_s: float) -> None:
+        """Wait until a condition has held for `CALM_FOR_S` on end: a wrong decision would show soon after."""
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+
+        def calm() -> bool:
+            nonlocal since
+            if not holds():
+                since = loop.time()
+            return loop.time() - since > CALM_FOR_S
+
+        took = await self.until(calm, what, within_s + CALM_FOR_S)
+        print(f"{what}: after {took - CALM_FOR_S:.1f} s")
+
     def seen(self) -> str:
         """Say in some lines what the bus says now, and what the services last logged."""
         pods = [f"{p.name} on {getattr(p, 'node', '-')} ready={p.ready} del={p.deleting}" for p in self.overview.pods]
@@ -192,23 +207,35 @@ class World:
 async def world(state: Path, nodes: Sequence[str] = ("l20-a", "l20-b")) -> AsyncIterator[World]:
     """Run `kvberth up` with L20 nodes, until its nodes are ready; afterwards nothing of it may be left."""
     layout = Layout.of(state)
-    node_file = state.parent / "nodes.yaml"
-    node_file.write_text(yaml.safe_dump_all([_node(name) for name in nodes]))
+    node_file(state).write_text(yaml.safe_dump_all([_node(name) for name in nodes]))
+    up = await start_up(state)
     try:
+        url = await _address(layout, up)
         async with AsyncExitStack() as stack:
-            up = await command(state, "up", "--nodes", str(node_file))
-            url = await _address(layout, up)
             bus = await stack.enter_async_context(Bus(BusSettings(url=url, service=Service.CLI, instance="scenario")))
             reader = await stack.enter_async_context(status_reader(bus))
             made = World(layout, up, bus, reader)
             made.remember()
             await made.until(lambda: _ready_nodes(made) == len(nodes), "every node is ready", STARTS_WITHIN_S)
-            yield made
-            if up.returncode is None:
-                await made.end()
+            try:
+                yield made
+            finally:
+                up = made.up  # a test may have started another one
+        if up.returncode is None:
+            await made.end()
         assert leftovers(layout) == [], "processes, sockets or files were left behind"
     finally:
-        await _clear_away(layout)
+        await _clear_away(layout, up)
+
+
+async def start_up(state: Path) -> asyncio.subprocess.Process:
+    """Start `kvberth up` with the nodes of the state directory's world."""
+    return await command(state, "up", "--nodes", str(node_file(state)))
+
+
+def node_file(state: Path) -> Path:
+    """Name the file of the world's nodes."""
+    return state.parent / "nodes.yaml"
 
 
 async def command(state: Path, *arguments: str) -> asyncio.subprocess.Process:
@@ -264,8 +291,11 @@ async def _address(layout: Layout, up: asyncio.subprocess.Process) -> str:
     return address.nats_url
 
 
-async def _clear_away(layout: Layout) -> None:
+async def _clear_away(layout: Layout, up: asyncio.subprocess.Process) -> None:
     """Whatever a failed test left must not disturb the next: end it by its pids."""
+    if up.returncode is None:
+        up.kill()
+    await up.wait()
     for pid in processes_of(layout):
         os.kill(pid, signal.SIGKILL)
     shutil.rmtree(layout.root, ignore_errors=True)
