@@ -118,7 +118,8 @@ class World:
 
     def daemons(self) -> list[int]:
         """Give the pids of the vineyardd processes that really run, whatever the bus says."""
-        return [pid for pid, words in processes_of(self.layout).items() if "vineyardd" in words.split(" ")[0]]
+        # Up to the first option stands the program, whose path may hold spaces.
+        return [pid for pid, words in processes_of(self.layout).items() if "vineyardd" in words.split(" --")[0]]
 
     def cache_nodes(self) -> list[str]:
         """Give the nodes that the status lists."""

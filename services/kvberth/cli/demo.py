@@ -21,7 +21,7 @@ from kvberth.cli.connection import connected
 from kvberth.cli.errors import CommandError
 from kvberth.cli.objects import ask, print_results
 from kvberth.cli.overview import Overview, condition
-from kvberth.cli.signals import until_signal
+from kvberth.cli.signals import on_signals, until_signal
 from kvberth.cli.status import StatusReader, render, status_reader
 from kvberth.cli.timeline import Step, timeline
 from kvberth_schemas import subjects
@@ -74,8 +74,9 @@ def example(name: Path) -> Path:
 async def _run(console: Console, manifest: Path) -> bool:
     state = Path(tempfile.mkdtemp(prefix="kvberth-demo-"))
     layout = Layout.of(state)
+    signalled = on_signals()
     async with Stack(layout, read_nodes(None)) as stack:
-        interrupted = await until_signal(_tell(console, layout, stack, manifest))
+        interrupted = await until_signal(signalled, _tell(console, layout, stack, manifest))
         console.print("\nending engines, caches, services and NATS …", style="dim")
     console.print("No process, socket or directory is left behind.")
     return interrupted

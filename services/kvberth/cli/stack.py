@@ -11,7 +11,7 @@ from kvberth.bare.stack import Layout, Stack, read_nodes, stop_up, take_down
 from kvberth.cli.connection import connected, layout_of
 from kvberth.cli.objects import ask, print_results, read_manifest
 from kvberth.cli.options import State
-from kvberth.cli.signals import until_signal
+from kvberth.cli.signals import on_signals, until_signal
 from kvberth.cli.status import status_reader
 from kvberth_schemas.requests import ApplyRequest
 from kvberth_schemas.subjects import Verb
@@ -53,8 +53,9 @@ async def _up(layout: Layout, nodes: Path | None, files: list[Path]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     requests = [ApplyRequest(text=read_manifest(path), source=str(path)) for path in files]
     stack = Stack(layout, read_nodes(nodes))
+    signalled = on_signals()
     async with stack:
-        await until_signal(_stay(stack, layout, requests, console))
+        await until_signal(signalled, _stay(stack, layout, requests, console))
         console.print("ending engines, caches and services …")
     _name_forgotten(console, stack.forgotten)
     console.print("kvberth is down.")

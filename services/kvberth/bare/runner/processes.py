@@ -70,6 +70,8 @@ def spawn(store: RecordStore, record: Record, command: Command, now: float) -> t
         raise StartError(str(error)) from error
     except OSError as error:
         raise StartError(f"{error.filename or command.argv[0]} can't be started: {error.strerror}") from error
+    except ValueError as error:  # a NUL byte, or a name with '=' in it, which no environment can carry
+        raise StartError(f"{command.argv[0]} can't be started with its environment: {error}") from error
     handle = Handle(child.pid, procfs.start_ticks(child.pid), child)
     running = {"state": State.RUNNING, "pid": child.pid, "start_ticks": handle.start_ticks}
     record = record.model_copy(update={**running, "started": datetime.now(UTC), "started_at": now})

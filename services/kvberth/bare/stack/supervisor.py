@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from kvberth.bare.stack import children
+from kvberth.bare.stack.errors import StackError
 from kvberth.bare.stack.layout import Layout
 
 FIRST_PAUSE_S = 0.2
@@ -73,7 +74,18 @@ class Supervisor:
             _log.error("a service exited and is started again", service=self.name, code=code, in_s=pause)
             await asyncio.sleep(pause)
             self.restarts += 1
-            await asyncio.to_thread(self.start)
+            await self._start_again()
+
+    async def _start_again(self) -> None:
+        """Try until it starts: a full disk or a held lock must not leave a service dead for good."""
+        while True:
+            try:
+                await asyncio.to_thread(self.start)
+            except (StackError, OSError) as error:
+                _log.error("a service can't be started; it is tried again", service=self.name, reason=str(error))
+                await asyncio.sleep(LONGEST_PAUSE_S)
+            else:
+                return
 
 
 async def _ended(process: "subprocess.Popen[bytes]") -> int:

@@ -92,6 +92,15 @@ def test_a_program_that_is_missing_is_a_sentence_and_leaves_the_lock_free(store,
     assert not store.alive(begun)
 
 
+def test_an_environment_that_no_process_can_have_is_a_sentence(store, tmp_path):
+    begun = record(state=State.STARTING)
+    program = sleeper(tmp_path)
+    broken = Command(program.argv, {**program.env, "A": "nul\0byte"}, program.log)
+    with pytest.raises(StartError, match="can't be started with its environment"):
+        processes.spawn(store, begun, broken, 5.0)
+    assert not store.alive(begun)
+
+
 def test_a_record_that_cannot_be_written_is_a_sentence_and_starts_nothing(tmp_path):
     (tmp_path / "records").write_text("a file where the directory should be")
     store = RecordStore(tmp_path / "records")
