@@ -61,6 +61,8 @@ def scale(
     state: State = None,
 ) -> None:
     """Set how many engines a Deployment or StatefulSet wants."""
+    if known_kind(kind) not in {"Deployment", "StatefulSet"}:
+        raise CommandError(f"a {kind} can't be scaled; scale a deployment or statefulset, and its caches follow")
     request = ScaleRequest(kind=known_kind(kind), namespace=namespace, name=name, replicas=replicas)
     _ask(state, [(Verb.SCALE, request)])
 
@@ -84,7 +86,8 @@ def print_results(results: tuple[Result, ...], console: Console | None = None) -
         where = f" in {result.namespace}" if result.namespace else ""
         line = f"{result.kind}/{result.name}{where}: [{_COLOURS[result.outcome]}]{result.outcome}[/]"
         console.print(line, end="")
-        detail = ": ".join(part for part in (result.field, result.sentence) if part)
+        field = None if result.field and result.sentence.startswith(result.field) else result.field
+        detail = ": ".join(part for part in (field, result.sentence) if part)
         console.print(f": {detail}" if detail else "", markup=False)
 
 

@@ -56,7 +56,7 @@ class StatusReader:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
-        while not (self.view.complete and self.liveness.heard_s(Service.PLACEMENT) is not None):
+        while not self.complete:
             if loop.time() > deadline:
                 if self.view.complete:
                     return  # the table then says who is silent
