@@ -5,12 +5,14 @@ changes come.
 """
 
 import asyncio
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kvberth.bus.reconcile import Case, Found, Statement
 
 _CALM_TROUBLES = 2
+_SLACK = 64
 _FIRST_WAIT_S = 0.02
 _MOST_DOUBLINGS = 8
 
@@ -60,6 +62,7 @@ class Slots:
         self._queue: asyncio.Queue[str] = asyncio.Queue()  # bounded: each subject is in it once at most
         self._queued: set[str] = set()
         self._unacknowledged: dict[str, Slot] = {}
+        self._oldest: list[tuple[int, str]] = []  # a heap of what is not acknowledged; what is lies there a while, too
         self._number = 0
 
     @property
@@ -70,8 +73,9 @@ class Slots:
     @property
     def acknowledged(self) -> int:
         """Every change up to this number is acknowledged."""
-        oldest = min((slot.oldest for slot in self._unacknowledged.values() if slot.oldest is not None), default=None)
-        return self._number if oldest is None else oldest - 1
+        while self._oldest and not self._waits(*self._oldest[0]):
+            heapq.heappop(self._oldest)
+        return self._oldest[0][0] - 1 if self._oldest else self._number
 
     @property
     def outstanding(self) -> int:
@@ -107,8 +111,8 @@ class Slots:
             slot.later = slot.later or self._number
         else:
             self._schedule(subject, slot)
-        slot.oldest = slot.oldest or self._number
-        self._unacknowledged[subject] = slot
+        if slot.oldest is None:
+            self._begin(subject, slot, self._number)
 
     async def take(self) -> tuple[str, Slot]:
         """Wait for a subject with work to do; `done` or `give_back` must follow."""
@@ -131,9 +135,10 @@ class Slots:
         """The change that was claimed is acknowledged."""
         slot = self[subject]
         slot.busy = False
-        slot.oldest, slot.later = slot.later, None
+        later, slot.oldest, slot.later = slot.later, None, None
         slot.troubles = max(0, slot.troubles - 1)
-        if slot.oldest is not None:
+        if later is not None:
+            self._begin(subject, slot, later)
             self._schedule(subject, slot)
             return
         self._unacknowledged.pop(subject, None)
@@ -145,6 +150,18 @@ class Slots:
         slot = self[subject]
         slot.busy, slot.later = False, None
         self._schedule(subject, slot)
+
+    def _begin(self, subject: str, slot: Slot, number: int) -> None:
+        slot.oldest = number
+        self._unacknowledged[subject] = slot
+        heapq.heappush(self._oldest, (number, subject))
+        if len(self._oldest) > 2 * len(self._unacknowledged) + _SLACK:
+            self._oldest = [entry for entry in self._oldest if self._waits(*entry)]
+            heapq.heapify(self._oldest)
+
+    def _waits(self, number: int, subject: str) -> bool:
+        slot = self._unacknowledged.get(subject)
+        return slot is not None and slot.oldest == number
 
     def _schedule(self, subject: str, slot: Slot) -> None:
         if slot.wait_s:  # the workers go on with other subjects meanwhile

@@ -11,7 +11,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
-from kvberth.bus import Absent, Bus, BusSettings, Row, Writer
+from kvberth.bus import Absent, Bus, BusSettings, Row, Telemetry, Writer
 from kvberth.bus.decode import TERM
 from kvberth_schemas import subjects
 from kvberth_schemas.envelope import Envelope
@@ -66,7 +66,9 @@ class _Counter:
             self._counted[f"{self._name}:{attributes['reason']}"] += int(amount)
 
 
-def make_bus(url: str, service: Service = Service.NODE_AGENT, telemetry: Counts | None = None, **settings: Any) -> Bus:
+def make_bus(
+    url: str, service: Service = Service.NODE_AGENT, telemetry: Telemetry | None = None, **settings: Any
+) -> Bus:
     """A bus of a service; an agent's is on node a."""
     settings.setdefault("instance", f"{service}-1")
     settings.setdefault("node", "a" if service is Service.NODE_AGENT else None)
@@ -74,7 +76,7 @@ def make_bus(url: str, service: Service = Service.NODE_AGENT, telemetry: Counts 
 
 
 @asynccontextmanager
-async def declaring(url: str, telemetry: Counts | None = None, **settings: Any) -> AsyncIterator[Bus]:
+async def declaring(url: str, telemetry: Telemetry | None = None, **settings: Any) -> AsyncIterator[Bus]:
     """Placement's bus, which declares the streams."""
     async with make_bus(url, Service.PLACEMENT, telemetry, **settings) as bus:
         await bus.declare()

@@ -102,6 +102,18 @@ async def test_a_subject_about_which_nothing_is_known_is_forgotten():
     assert len(slots) == 0
 
 
+async def test_what_is_remembered_does_not_grow_with_time():
+    """One subject that is never acknowledged must not make the others' past pile up."""
+    slots = Slots()
+    slots.mark("stuck")
+    for _ in range(10_000):
+        slots.mark("busy")
+        assert slots.claim("busy")
+        slots.done("busy")
+    assert slots.acknowledged == 0
+    assert len(slots._oldest) < 200
+
+
 def test_on_another_stream_nothing_was_ever_said():
     slots = Slots()
     slots["a"].desired = statement(lost())
