@@ -175,9 +175,11 @@ def cancellable() -> Iterator[None]:
     """Cure swallowed cancellations: nats-py drops them while it flushes, and asyncio.wait_for when it is just done."""
     task = asyncio.current_task()
     cancelling = task.cancelling() if task else 0
-    yield
-    if task and task.cancelling() > cancelling:
-        raise asyncio.CancelledError
+    try:
+        yield
+    finally:  # an error may hide a cancellation as well as a result
+        if task and task.cancelling() > cancelling:
+            raise asyncio.CancelledError
 
 
 @contextmanager
