@@ -35,7 +35,7 @@ class Telemetry(Protocol):
 
 _COUNTERS = {
     "connections": "Connections made; the first one included.",
-    "disconnects": "Connections lost, by reason.",
+    "disconnects": "Connections lost.",
     "errors": "Errors that nats-py reported outside of any call, by their class.",
     "unreadable": "Messages that could not be read, by reason.",
     "outvoted": "Wants not taken because their term is lower than one seen before.",

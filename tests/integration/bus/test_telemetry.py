@@ -41,7 +41,7 @@ async def test_what_happened_is_in_the_metrics(server, telemetry):
         await server.kill()
         await until(lambda: not bus.connected)
         assert "kvberth_bus_connected 0.0" in telemetry.metrics_text().decode()
-        assert "kvberth_bus_disconnects_total 1.0" in telemetry.metrics_text().decode()
+        await until(lambda: "kvberth_bus_disconnects_total 1.0" in telemetry.metrics_text().decode())
 
 
 async def test_the_age_of_a_silent_view_grows(server, telemetry):
