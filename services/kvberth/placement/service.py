@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import structlog
 
@@ -12,9 +13,8 @@ from kvberth.placement.observe import Index
 from kvberth.placement.planner import Planner, Questions, wait_s
 from kvberth.placement.settings import PlacementSettings
 from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
-from kvberth.placement.term import held_term
 from kvberth.placement.watch import Watch
-from kvberth.service import ServiceContext
+from kvberth.service import Claim, ServiceContext, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import KVCacheStatusGoneV1, KVCacheStatusV1
 from kvberth_schemas.model import Event
@@ -32,13 +32,19 @@ Context = ServiceContext[PlacementSettings]
 async def main(context: Context) -> None:
     """Place caches until told to stop. Raises ServiceError when another placement has the state directory."""
     settings = context.settings
-    with held_term(settings.state, time.time()) as term:
+    with claimed(_claim(settings.state), time.time()) as term:
         bus_settings = BusSettings(
             url=settings.nats_url, service=Service.PLACEMENT, instance=settings.instance, term=term
         )
         async with Bus(bus_settings, context.telemetry) as bus:
             await bus.declare()
             await _run(context, bus, term)
+
+
+def _claim(state: Path) -> Claim:
+    remedy = "stop it, or give this one another KVBERTH_STATE"
+    taken = f"Another placement runs on the state directory {state}; {remedy}."
+    return Claim(state / "placement" / "lock", state / "placement" / "term", taken)
 
 
 async def _run(context: Context, bus: Bus, term: int) -> None:

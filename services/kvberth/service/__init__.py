@@ -2,6 +2,7 @@
 
 from kvberth.service.address_file import address_path
 from kvberth.service.checks import Checks
+from kvberth.service.claim import Claim, claimed
 from kvberth.service.context import ServiceContext, open_context
 from kvberth.service.errors import ServiceError, SettingsError
 from kvberth.service.lag import LagWatchdog
@@ -16,6 +17,7 @@ __all__ = [
     "EXIT_SETTINGS",
     "SECONDS_BUCKETS",
     "Checks",
+    "Claim",
     "LagWatchdog",
     "ServiceContext",
     "ServiceError",
@@ -24,6 +26,7 @@ __all__ = [
     "Telemetry",
     "address_path",
     "bound_cause",
+    "claimed",
     "configure_logging",
     "load_settings",
     "open_context",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from kvberth.service.files import sync_directories, write_whole
 from kvberth_schemas import names
 from kvberth_schemas.events import ProcessRole
 from kvberth_schemas.model import Message
@@ -110,15 +111,10 @@ class RecordStore:
             RecordError: the disk refuses.
         """
         path = self._path(record.key, "json")
-        draft = path.with_suffix(".new")
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with draft.open("wb") as file:
-                file.write(record.model_dump_json(indent=1).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            self._sync_directory()
+            write_whole(path, record.model_dump_json(indent=1))
+            sync_directories([self.directory])
         except OSError as error:
             raise RecordError(f"the record {path} can't be written: {error.strerror}") from error
 
@@ -158,13 +154,6 @@ class RecordStore:
 
     def _path(self, key: Key, suffix: str) -> Path:
         return self.directory / f"{key.stem}.{suffix}"
-
-    def _sync_directory(self) -> None:
-        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def records_directory(node_directory: Path) -> Path:

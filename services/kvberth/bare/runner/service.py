@@ -1,6 +1,7 @@
 """Runs one node: reads the wants, decides, carries out, reports. Its processes outlive it."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from kvberth.bare.runner import reports
-from kvberth.bare.runner.claim import claimed
+from kvberth.bare.runner.claim import claim_of
 from kvberth.bare.runner.decide import Decision, Snapshot, decide
 from kvberth.bare.runner.keeper import Keeper
 from kvberth.bare.runner.node import registration
@@ -18,7 +19,7 @@ from kvberth.bare.runner.roles import NodeRoles
 from kvberth.bare.runner.settings import RunnerSettings
 from kvberth.bare.runner.wantbook import WantBook
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
-from kvberth.service import ServiceContext
+from kvberth.service import ServiceContext, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1
 from kvberth_schemas.subjects import Entity, Service, WantKind
@@ -33,7 +34,7 @@ async def main(context: ServiceContext[RunnerSettings]) -> None:
     """Run the node until the service is told to stop. Raises ServiceError when another runner has the node."""
     settings = context.settings
     request = registration(settings.node, settings.root, settings.node_file)
-    with claimed(settings.node_directory, settings.node) as term:
+    with claimed(claim_of(settings.node_directory, settings.node), time.time()) as term:
         async with AsyncExitStack() as stack:
             bus = await stack.enter_async_context(Bus(_bus_settings(settings, term), context.telemetry))
             keeper = await stack.enter_async_context(_keeper(settings))

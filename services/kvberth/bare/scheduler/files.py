@@ -1,43 +1,19 @@
-"""Files that are whole or absent, and one lock: how the scheduler's state directory is written and read.
-
-A file is written beside its name, synced, and renamed; a kill at any moment leaves the old one or the new one.
-"""
+"""What a kill left in the scheduler's state directory, files that can't be read, and the directory's one lock."""
 
 import fcntl
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
 from kvberth.service import ServiceError
+from kvberth.service.files import DRAFT
 
-_DRAFT = ".new"
 _CORRUPT = ".corrupt"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it survives a kill. Its directory is to be synced afterwards. Raises OSError."""
-    draft = path.with_name(path.name + _DRAFT)
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-
-
-def sync_directories(paths: Iterable[Path]) -> None:
-    """Make renames and removals in these directories survive a power cut. Raises OSError."""
-    for path in sorted(set(paths)):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def remove_drafts(directory: Path) -> None:
     """Remove what a killed writer left half written."""
-    for path in directory.glob(f"*{_DRAFT}"):
+    for path in directory.glob(f"*{DRAFT}"):
         path.unlink(missing_ok=True)
 
 

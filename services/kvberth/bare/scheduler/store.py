@@ -12,9 +12,10 @@ from typing import Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kvberth.bare.scheduler.files import lock, remove_drafts, set_aside, sync_directories, write_whole
+from kvberth.bare.scheduler.files import lock, remove_drafts, set_aside
 from kvberth.bare.scheduler.records import ManifestRecord, NodeRecord, PodRecord, Record
 from kvberth.bare.scheduler.state import State
+from kvberth.service.files import sync_directories, write_whole
 from kvberth_schemas import names
 
 _VERSIONS_AHEAD: Final = 1000

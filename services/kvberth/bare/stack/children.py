@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kvberth.bare.runner import procfs
 from kvberth.bare.stack.errors import StackError
+from kvberth.service.files import write_whole
 
 MAX_LOG_BYTES = 16 * 1024 * 1024
 POLL_S = 0.02
@@ -75,14 +76,14 @@ def start(
         except OSError as error:
             raise StackError(f"{argv[0]} can't be started: {error.strerror}") from error
     record = {"pid": process.pid, "start_ticks": procfs.start_ticks(process.pid)}
-    (records / f"{name}.json").write_text(json.dumps(record))
+    write_whole(records / f"{name}.json", json.dumps(record))
     return process
 
 
 def recorded(records: Path) -> Iterator[Child]:
     """Give the services that a state directory knows of, living or not."""
     for path in sorted(records.glob("*.json")):
-        # A record that a kill left half written names nobody; the next start says that its lock is held.
+        # A record that can't be read names nobody; the next start says that its lock is held.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             raw = json.loads(path.read_text())
             yield Child(path.with_suffix(".lock"), int(raw["pid"]), raw["start_ticks"])

@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from kvberth.service.files import write_whole
 from kvberth_schemas import names
 
 ADDRESS_FILE = "kvberth.json"
@@ -73,9 +74,7 @@ class Address:
     def write(self, layout: Layout) -> None:
         """Write the address file, whole or not at all."""
         layout.state.mkdir(parents=True, exist_ok=True)
-        new = layout.address_file.with_suffix(".new")
-        new.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        new.replace(layout.address_file)
+        write_whole(layout.address_file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, layout: Layout) -> "Address | None":

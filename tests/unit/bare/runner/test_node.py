@@ -2,9 +2,9 @@
 
 import pytest
 
-from kvberth.bare.runner.claim import claimed
+from kvberth.bare.runner.claim import claim_of
 from kvberth.bare.runner.node import registration
-from kvberth.service import ServiceError
+from kvberth.service import ServiceError, claimed
 
 NODE = """
 apiVersion: v1
@@ -60,13 +60,13 @@ def test_a_missing_node_file_is_a_sentence(tmp_path):
 
 def test_a_node_has_one_runner_and_each_start_a_higher_number(tmp_path):
     refused = pytest.raises(ServiceError, match="Another runner of the node a")
-    with claimed(tmp_path, "a") as first, refused, claimed(tmp_path, "a"):
+    with claimed(claim_of(tmp_path, "a"), 7) as first, refused, claimed(claim_of(tmp_path, "a"), 7):
         pass
-    with claimed(tmp_path, "a") as second:
+    with claimed(claim_of(tmp_path, "a"), 7) as second:
         assert second == first + 1
 
 
 def test_a_state_directory_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "state").write_text("a file")
-    with pytest.raises(ServiceError, match="can't be written"), claimed(tmp_path / "state" / "a", "a"):
+    with pytest.raises(ServiceError, match="can't be written"), claimed(claim_of(tmp_path / "state" / "a", "a"), 7):
         pass
