@@ -1,9 +1,9 @@
 """Wants: what a node is asked to run or keep. Only an explicit ``stop`` or ``drop`` ends something."""
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from kvberth_schemas.events.pods import SocketMount
 from kvberth_schemas.model import Want
@@ -28,6 +28,12 @@ class RestartPolicy(StrEnum):
     NEVER = "Never"
 
 
+EnvName = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
+EnvValue = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+Env = Annotated[dict[EnvName, EnvValue], Field(json_schema_extra={"additionalProperties": False})]
+"""Variables that a process can have. The door refuses others, so no want of ours ever held one."""
+
+
 class EngineWantV1(Want):
     """Run (or stop) the engine of a pod. Written by the scheduler, read by the runner."""
 
@@ -40,7 +46,7 @@ class EngineWantV1(Want):
     model: str
     workload: str | None = None
     """``Kind/name`` of the top owner."""
-    env: dict[str, str] = Field(default_factory=dict)
+    env: Env = Field(default_factory=dict)
     sockets: tuple[SocketMount, ...] = ()
     """Host directories with sockets, and where the manifest mounts them."""
     grace_s: float = 30.0
@@ -66,7 +72,7 @@ class CacheWantV1(Want):
     memory_bytes: int = 0
     """What the cache counts for in its node's ``requested``: the manifest's memory."""
     cpu_millis: int = 0
-    env: dict[str, str] = Field(default_factory=dict)
+    env: Env = Field(default_factory=dict)
     not_incarnation: str | None = None
     """A daemon of this incarnation is ended and started anew."""
 

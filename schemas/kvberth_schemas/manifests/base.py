@@ -19,6 +19,7 @@ Item = TypeVar("Item")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_ENV_NAME = re.compile(r"[ -<>-~]+")  # as Kubernetes has it: printable ASCII but '='
 _KEY_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
@@ -84,6 +85,32 @@ def _label_value(value: str) -> str:
     return value
 
 
+def _env_name(name: str) -> str:
+    if not name:
+        raise fault("is empty", "give the variable a name")
+    if not _ENV_NAME.fullmatch(name):
+        raise fault(f"{name[:40]!r} can't name a variable", "use printable ASCII without '=', such as MODEL_PATH")
+    return name
+
+
+def _path(path: str) -> str:
+    if not path.startswith("/"):
+        raise fault(f"{path[:70]!r} is no absolute path", "begin it with '/'")
+    return _no_way_up(path)
+
+
+def _no_way_up(path: str) -> str:
+    if ".." in path.split("/"):
+        raise fault(f"{path[:70]!r} holds '..'", "write the path that is meant")
+    return path
+
+
+def _sub_path(path: str) -> str:
+    if path.startswith("/"):
+        raise fault(f"{path[:70]!r} is an absolute path", "write a path below the volume, without '/' at its beginning")
+    return _no_way_up(path)
+
+
 def _quantity(value: object) -> str:
     try:
         check_amount(value)
@@ -99,6 +126,9 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
 Labels = dict[LabelKey, LabelValue]
 Text = Annotated[str, Field(min_length=1)]
+EnvName = Annotated[str, AfterValidator(_env_name)]
+AbsolutePath = Annotated[str, Field(min_length=1), AfterValidator(_path)]
+SubPath = Annotated[str, AfterValidator(_sub_path)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Quantity = Annotated[str, BeforeValidator(_quantity)]

@@ -8,16 +8,19 @@ from typing import Literal
 from pydantic import Field
 
 from kvberth_schemas.manifests.base import (
+    AbsolutePath,
     AnnotationKey,
     Count,
     DnsLabel,
     DnsSubdomain,
+    EnvName,
     Json,
     Known,
     Labels,
     NotEmpty,
     Resources,
     Seq,
+    SubPath,
     Text,
     Tolerant,
 )
@@ -45,7 +48,7 @@ class TemplateMeta(Tolerant):
 class EnvVar(Known):
     """One environment variable; `valueFrom` is kept as it is."""
 
-    name: Text
+    name: EnvName
     value: str | None = None
     value_from: Json | None = None
 
@@ -61,8 +64,8 @@ class VolumeMount(Tolerant):
     """Where a volume appears in a container."""
 
     name: Text
-    mount_path: Text
-    sub_path: str | None = None
+    mount_path: AbsolutePath
+    sub_path: SubPath | None = None
     read_only: bool | None = None
 
 
@@ -87,14 +90,14 @@ class Container(Tolerant):
 class HostPath(Tolerant):
     """A directory or file of the node."""
 
-    path: Text
+    path: AbsolutePath
     type: str | None = None
 
 
 class Volume(Tolerant):
     """A volume; only hostPath is read."""
 
-    name: Text
+    name: DnsLabel
     host_path: HostPath | None = None
 
 

@@ -3,12 +3,13 @@
 Pure, and never raises, whatever the object is. What needs more than the schema is `normalise`'s to say.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
 from kvberth.kvcache.faults import schema_faults, shown
+from kvberth.kvcache.texts import unspeakable_texts
 from kvberth.kvcache.workload_faults import workload_faults
 from kvberth_schemas.manifests import Complaint, Deployment, KVCacheManifest, Node, StatefulSet, Workload
 from kvberth_schemas.manifests.kvcache import API_GROUP, API_VERSION
@@ -46,7 +47,7 @@ def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
         return list(_identity_faults(raw))
     # The identity has sentences of its own; the schema then judges the rest under the right names.
     named = {**raw, "kind": kind, "apiVersion": _VERSIONS[kind]}
-    faults = [*_misnamed(raw, kind), *schema_faults(_MODELS[kind], named)]
+    faults = _each_field_once((*_misnamed(raw, kind), *unspeakable_texts(named), *schema_faults(_MODELS[kind], named)))
     if kind != "KVCache" and not faults:
         faults.extend(workload_faults(_WORKLOADS[kind].model_validate(named)))
     return faults
@@ -54,7 +55,15 @@ def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
 
 def node_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
     """Return why an entry of a nodes file is refused."""
-    return schema_faults(Node, raw)
+    return _each_field_once((*unspeakable_texts(raw), *schema_faults(Node, raw)))
+
+
+def _each_field_once(complaints: Iterable[Complaint]) -> list[Complaint]:
+    """The first complaint about a field says what to do."""
+    first: dict[str, Complaint] = {}
+    for complaint in complaints:
+        first.setdefault(complaint.field, complaint)
+    return list(first.values())
 
 
 def _identity_faults(raw: Mapping[str, Any]) -> Iterator[Complaint]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kvberth.kvcache import door_complaints, kind_of, node_complaints
+from kvberth.kvcache import door_complaints, kind_of, node_complaints, normalise
 
 ENGINE: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -92,6 +92,55 @@ def test_a_plain_engine_is_let_in() -> None:
         ),
         ("spec.template.spec.initContainers", [{"name": "vllm"}], "spec.template.spec.containers[0].name"),
         ("spec.template.spec.volumes", [{"name": "a"}, {"name": "a"}], "spec.template.spec.volumes[1].name"),
+        ("spec.template.spec.volumes", [{"name": "a b"}], "spec.template.spec.volumes[0].name"),
+        (
+            "spec.template.spec.volumes",
+            [{"name": "a", "hostPath": {"path": "var/run/vineyard-kubernetes/default/kv"}}],
+            "spec.template.spec.volumes[0].hostPath.path",
+        ),
+        (
+            "spec.template.spec.volumes",
+            [{"name": "a", "hostPath": {"path": "/var/run/vineyard-kubernetes/default/../kv"}}],
+            "spec.template.spec.volumes[0].hostPath.path",
+        ),
+        (
+            "spec.template.spec.volumes",
+            [{"name": "a", "hostPath": {"path": "/var/run/\0"}}],
+            "spec.template.spec.volumes[0].hostPath.path",
+        ),
+        (
+            "spec.template.spec.containers.0.volumeMounts",
+            [{"name": "kv", "mountPath": "run/kv"}],
+            "spec.template.spec.containers[0].volumeMounts[0].mountPath",
+        ),
+        (
+            "spec.template.spec.containers.0.volumeMounts",
+            [{"name": "kv", "mountPath": "/run/kv", "subPath": "../x"}],
+            "spec.template.spec.containers[0].volumeMounts[0].subPath",
+        ),
+        *(
+            (
+                "spec.template.spec.containers.0.env",
+                [{"name": name, "value": "x"}],
+                "spec.template.spec.containers[0].env[0].name",
+            )
+            for name in ("", "A=B", "A\0B", "Ä", "A\n")
+        ),
+        (
+            "spec.template.spec.containers.0.env",
+            [{"name": "A", "value": "x\0y"}],
+            "spec.template.spec.containers[0].env[0].value",
+        ),
+        ("spec.template.spec.containers.0.args", ["-c", "\0"], "spec.template.spec.containers[0].args[1]"),
+        ("spec.template.spec.containers.0.image", "vllm\0", "spec.template.spec.containers[0].image"),
+        ("metadata.annotations", {"team": "a\0b"}, "metadata.annotations[team]"),
+        ("metadata.annotations", {"team": "a\ud800b"}, "metadata.annotations[team]"),
+        ("metadata.labels", {"a": "b\0"}, "metadata.labels[a]"),
+        (
+            "spec.template.spec.containers.0.lifecycle",
+            {"preStop": {"a\0": 1}},
+            "spec.template.spec.containers[0].lifecycle.preStop",
+        ),
         ("spec.template.spec.nodeSelector", {"gpu": 1}, "spec.template.spec.nodeSelector[gpu]"),
         (
             "spec.template.spec.tolerations",
@@ -183,6 +232,8 @@ def test_a_kvcache_has_a_dns_label_as_name(name: str, kvcache: Any) -> None:
         ({"cacheSpec": {"sharedMemorySize": "much"}}, "spec.cacheSpec.sharedMemorySize"),
         ({"cache": {"resources": {"limits": {"memory": "72GB"}}}}, "spec.cache.resources.limits.memory"),
         ({"cache": {"env": [{"value": "x"}]}}, "spec.cache.env[0].name"),
+        ({"cache": {"env": [{"name": "A=B"}]}}, "spec.cache.env[0].name"),
+        ({"cacheSpec": {"env": [{"name": "A", "value": "\0"}]}}, "spec.cacheSpec.env[0].value"),
         ({"service": {"ports": [{"port": 0}]}}, "spec.service.ports[0].port"),
         ({"service": {"ports": [{"name": "rpc"}]}}, "spec.service.ports[0].port"),
         ({"metadata": {"mode": "Shared"}}, "spec.metadata.mode"),
@@ -201,6 +252,21 @@ def test_a_kvcache_has_a_dns_label_as_name(name: str, kvcache: Any) -> None:
 )
 def test_a_kvcache_is_refused_for_types_enums_ranges_and_quantities(spec: Any, field: str, kvcache: Any) -> None:
     assert fields(kvcache(spec=spec)) == [field]
+
+
+def test_the_sentence_for_a_name_that_no_variable_can_have_says_what_can() -> None:
+    raw = engine("spec.template.spec.containers.0.env", [{"name": "A=B", "value": "x"}])
+    assert door_complaints(raw)[0].sentence() == (
+        "spec.template.spec.containers[0].env[0].name: 'A=B' can't name a variable; "
+        "use printable ASCII without '=', such as MODEL_PATH"
+    )
+
+
+def test_a_kvcache_with_a_value_that_no_process_can_have_is_not_accepted(kvcache: Any) -> None:
+    spec = normalise(kvcache(spec={"cacheSpec": {"env": [{"name": "A", "value": "x\0y"}], "memory": "2Gi"}}))
+    assert [complaint.sentence() for complaint in spec.complaints] == [
+        "spec.cacheSpec.env[0].value: holds a NUL (\\0), which no process, path or label can hold; remove it"
+    ]
 
 
 def test_a_number_that_should_be_a_text_is_told_in_quotes(kvcache: Any) -> None:
