@@ -25,6 +25,8 @@ class Result(Message):
     outcome: Outcome
     field: str | None = None
     sentence: str = ""
+    warnings: tuple[str, ...] = ()
+    """Why an accepted object will not be acted on as it is, a sentence each; its condition `Accepted` says the same."""
 
 
 class Reply(Message):
@@ -45,6 +47,8 @@ class ApplyRequest(Message):
     source: str = "standard input"
     namespace: str = "default"
     """For objects that name none."""
+    all_or_nothing: bool = False
+    """Whether one refused object holds back the whole text. Otherwise each object is taken or refused by itself."""
 
 
 class ObjectRequest(Message):

@@ -198,7 +198,8 @@ def no_engine(outcome: Outcome) -> str:
     text = f"no engine with label model.aibrix.ai/name={spec.workload} in namespace {namespace}"
     elsewhere = snapshot.cluster.engines_elsewhere.get(spec.workload, {})
     others = [f"found {count} in {name}" for name, count in sorted(elsewhere.items()) if name != namespace and count]
-    return "; ".join((text, *others[:_SHOWN], *_more(others)))
+    remedy = ["a KVCache serves engines of its own namespace only: apply both to one"] if others else []
+    return "; ".join((text, *others[:_SHOWN], *_more(others), *remedy))
 
 
 def _label_problem(spec: KVCacheSpec, snapshot: Snapshot) -> str | None:

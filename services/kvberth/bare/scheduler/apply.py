@@ -1,5 +1,6 @@
 """What becomes of applied documents: accepted, ignored or refused, each by itself. Pure.
 
+Where the request asks for all or nothing, one refused document holds back the others.
 What is accepted is stored as it was written (with its namespace); an unchanged document changes nothing. As in
 Kubernetes a new `spec` is a new generation, new metadata is not.
 """
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvberth.bare.scheduler.records import ManifestRecord
-from kvberth.bare.scheduler.results import accepted, ignored, refused, refused_for
+from kvberth.bare.scheduler.results import accepted, held_back, ignored, refused, refused_for
 from kvberth.bare.scheduler.shape import shape_of
 from kvberth.bare.scheduler.state import State
 from kvberth.kvcache import (
@@ -22,11 +23,12 @@ from kvberth.kvcache import (
     host_directory,
     kind_of,
     map_host_path,
+    normalise,
     socket_path,
     socket_path_complaint,
 )
 from kvberth_schemas.manifests import DEFAULT_NAMESPACE, RawObject, load_documents
-from kvberth_schemas.requests import ApplyRequest, Result
+from kvberth_schemas.requests import ApplyRequest, Outcome, Result
 
 MAX_DOCUMENT_BYTES: Final = 256 * 1024
 """A larger one would not fit on the bus beside its envelope."""
@@ -44,13 +46,15 @@ def apply(state: State, request: ApplyRequest, moment: Moment) -> tuple[State, l
     """Return the state after a request to apply documents, and what became of each of them."""
     found = load_documents(request.text, request.source)
     if not found:
-        sentence = f"{request.source} holds no object; write apiVersion, kind, metadata and spec"
+        sentence = "holds no object; write apiVersion, kind, metadata and spec"
         return state, [refused("", None, request.source, sentence)]
-    results: list[Result] = []
+    after, results = state, []
     for item in found:
-        state, own = _one(state, item, request.namespace, moment)
+        after, own = _one(after, item, request.namespace, moment)
         results.extend(own)
-    return state, results
+    if request.all_or_nothing and any(result.outcome is Outcome.REFUSED for result in results):
+        return state, [held_back(result, request.source) for result in results]
+    return after, results
 
 
 def _one(state: State, item: RawObject, namespace: str, moment: Moment) -> tuple[State, list[Result]]:
@@ -68,7 +72,8 @@ def _one(state: State, item: RawObject, namespace: str, moment: Moment) -> tuple
     if reason is not None:
         return state, [ignored(kind, where, item.name, reason)]
     record, what = _stored(state, raw, (kind, where or DEFAULT_NAMESPACE, item.name), moment)
-    return state.put(record), [accepted(kind, where, item.name, "; ".join((what, *item.notes)))]
+    faults = normalise(raw).complaints if kind == "KVCache" else ()
+    return state.put(record), [accepted(kind, where, item.name, "; ".join((what, *item.notes)), faults)]
 
 
 def _placed(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:

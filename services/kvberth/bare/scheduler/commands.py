@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Final
 
+from kvberth.bare.scheduler.known import instead
 from kvberth.bare.scheduler.records import NodeRecord, PodRecord
 from kvberth.bare.scheduler.results import accepted, of_manifest, refused
 from kvberth.bare.scheduler.shape import HOSTNAME, replicas_of
@@ -40,7 +41,7 @@ def delete(state: State, request: ObjectRequest, now: datetime) -> Changed:
         return state, [refused(request.kind, request.namespace, request.name, f"{known} can be deleted")]
     record = state.manifest((kind, request.namespace, request.name))
     if record is None:
-        return state, [_unknown(kind, request.namespace, request.name)]
+        return state, [_unknown(state, kind, request.namespace, request.name)]
     if kind == "KVCache":
         return state.put(record.model_copy(update={"gone": now})), [of_manifest(record, "deleted")]
     pods = [_wanting(0, mark_deleting(pod, Why.USER)) for pod in state.pods_of(record.key)]
@@ -52,7 +53,7 @@ def scale(state: State, request: ScaleRequest) -> Changed:
     kind = _kind(request.kind)
     record = state.manifest((kind or request.kind, request.namespace, request.name))
     if kind not in WORKLOAD_KINDS or record is None:
-        return state, [_unknown(request.kind, request.namespace, request.name)]
+        return state, [_unknown(state, kind or request.kind, request.namespace, request.name)]
     before = replicas_of(record)
     if before == request.replicas:
         return state, [of_manifest(record, f"has {before} replicas already")]
@@ -138,7 +139,7 @@ def _delete_pod(state: State, request: ObjectRequest) -> Changed:
         if pod.alive and pod.namespace == request.namespace and request.name in {pod.name, pod.uid}
     ]
     if not named:
-        return state, [_unknown("Pod", request.namespace, request.name)]
+        return state, [_unknown(state, "Pod", request.namespace, request.name)]
     marked = [mark_deleting(pod, Why.USER) for pod in named]
     word = "is being deleted already" if all(pod.deleting for pod in named) else "is being deleted"
     return state.put(*marked), [accepted("Pod", request.namespace, request.name, word)]
@@ -153,13 +154,16 @@ def _kind(word: str) -> str | None:
     return _KINDS.get(lower) or _KINDS.get(lower.removesuffix("s"))
 
 
-def _unknown(kind: str, namespace: str, name: str) -> Result:
-    return refused(kind, namespace, name, f"no {kind} {name} is known in namespace {namespace}")
+def _unknown(state: State, kind: str, namespace: str, name: str) -> Result:
+    pods = {(pod.namespace, pod.name) for pod in state.pods.values() if pod.alive}
+    manifests = {key[1:] for key in state.manifests if key[0] == kind and state.manifest(key) is not None}
+    remedy = instead(namespace, name, pods if kind == "Pod" else manifests)
+    return refused(kind, namespace, name, f"no {kind} {name} is known in namespace {namespace}; {remedy}")
 
 
 def _no_node(state: State, name: str) -> Result:
-    known = ", ".join(sorted(state.nodes)) or "none"
-    return refused("Node", None, name, f"no node {name} is registered; known: {known}")
+    remedy = instead("", name, {("", node) for node in state.nodes})
+    return refused("Node", None, name, f"no node {name} is registered; {remedy}")
 
 
 def _count(pods: list[PodRecord]) -> str:

@@ -1,0 +1,80 @@
+"""What the scheduler's answers tell a user beyond yes and no: what was meant, what is held back, what will not work."""
+
+import pytest
+
+from kvberth.bare.scheduler.apply import apply
+from kvberth.bare.scheduler.commands import delete, drain, scale
+from kvberth.bare.scheduler.known import SHOWN, instead
+from kvberth.bare.scheduler.state import State
+from kvberth.kvcache import normalise
+from kvberth_schemas.requests import ApplyRequest, ObjectRequest, Outcome, ScaleRequest
+
+KNOWN = [("default", "llama-kv"), ("default", "qwen-kv"), ("team-a", "opt-kv")]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "known", "sentence"),
+    [
+        ("default", "lama-kv", KNOWN, "did you mean llama-kv? Known: llama-kv, qwen-kv"),
+        ("default", "zzz", KNOWN, "known: llama-kv, qwen-kv"),
+        ("default", "opt-kv", KNOWN, "there is one in namespace team-a: name it with -n team-a"),
+        ("team-b", "zzz", KNOWN, "none is known there, but default/llama-kv, default/qwen-kv, team-a/opt-kv"),
+        ("default", "zzz", [], "none is known at all"),
+        ("", "l20a", [("", "l20-a"), ("", "x")], "did you mean l20-a? Known: l20-a, x"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_what_was_probably_meant(namespace, name, known, sentence):
+    assert instead(namespace, name, known) == sentence
+
+
+def test_of_many_known_names_the_first_and_a_number_are_told():
+    sentence = instead("", "zzz", [("", f"n{number:02}") for number in range(SHOWN + 3)])
+    assert sentence.endswith("n09 and 3 more")
+
+
+def test_delete_scale_and_drain_name_what_is_there(build, make):
+    state = build(make.node("l20-a"), make.engine(), make.kvcache())
+    for results in (
+        delete(state, ObjectRequest(kind="KVCache", name="lama-kv"), make.NOW)[1],
+        scale(state, ScaleRequest(name="lama", replicas=1))[1],
+        drain(state, "l20a")[1],
+    ):
+        assert "did you mean l" in results[0].sentence
+
+
+def test_a_deleted_kvcache_is_not_offered(build, make):
+    state = build(make.kvcache())
+    state, _ = delete(state, ObjectRequest(kind="KVCache", name="llama-kv"), make.NOW)
+    _, results = delete(state, ObjectRequest(kind="KVCache", name="llama-kv"), make.NOW)
+    assert results[0].sentence.endswith("none is known at all")
+
+
+def test_what_the_condition_accepted_will_say_is_a_warning_at_apply(make, moment):
+    text = make.kvcache().replace("spec: {", "spec: {replicaz: 3, ", 1)
+    state, results = apply(State(), ApplyRequest(text=text), moment)
+    (result,) = results
+    assert result.outcome is Outcome.ACCEPTED
+    (record,) = state.manifests.values()
+    assert result.warnings == tuple(fault.sentence() for fault in normalise(record.document).complaints)
+    assert "spec.replicaz" in result.warnings[0]
+
+
+def test_a_sound_manifest_has_no_warning(make, moment):
+    _, results = apply(State(), ApplyRequest(text=f"{make.engine()}---{make.kvcache()}"), moment)
+    assert [result.warnings for result in results] == [(), ()]
+
+
+def test_all_or_nothing_stores_nothing_beside_a_refused_object_and_says_so(build, make, moment):
+    broken = make.kvcache(memory="72GB").replace("llama-kv", "broken-kv")
+    text = f"{make.engine()}---{broken}---{make.kvcache()}"
+    before = build(make.node("l20-a"))
+    after, results = apply(before, ApplyRequest(text=text, source="f.yaml", all_or_nothing=True), moment)
+    assert after is before
+    assert [str(result.outcome) for result in results] == ["ignored", "refused", "ignored"]
+    assert results[2].sentence == "is not applied, since another object of f.yaml was refused"
+
+
+def test_all_or_nothing_stores_all_where_nothing_is_refused(make, moment):
+    text = f"{make.engine()}---{make.kvcache()}"
+    state, _ = apply(State(), ApplyRequest(text=text, all_or_nothing=True), moment)
+    assert len(state.manifests) == 2
