@@ -6,6 +6,7 @@ import sys
 import structlog
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from kvberth import __version__
 from kvberth.bare.stack import StackError
@@ -58,7 +59,7 @@ def main() -> None:
     try:
         app()
     except (CommandError, BusError, ServiceError, StackError) as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {error}")
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(1)
 
 

@@ -1,7 +1,6 @@
 """`kvberth demo`: the main job on this machine, from real manifests to real daemons, with its times."""
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,9 +16,11 @@ from rich.table import Table
 import kvberth
 from kvberth.bare.stack import Layout, Stack, read_nodes
 from kvberth.bus import Bus, Row
+from kvberth.cli.answers import ask, print_reply
 from kvberth.cli.connection import connected
+from kvberth.cli.console import output
 from kvberth.cli.errors import CommandError
-from kvberth.cli.objects import ask, print_results
+from kvberth.cli.manifests import apply_request
 from kvberth.cli.overview import Overview, condition
 from kvberth.cli.signals import on_signals, until_signal
 from kvberth.cli.status import StatusReader, render, status_reader
@@ -47,15 +48,9 @@ def demo(
 
     Starts a stack of its own (NATS, the services, two nodes with real vineyardd daemons) and leaves nothing behind.
     """
-    console = _wide_console()
-    file = manifest or example(MANIFEST)
-    if asyncio.run(_run(console, file)):
+    request = apply_request(manifest or example(MANIFEST))
+    if asyncio.run(_run(output(), request)):
         raise typer.Exit(130)
-
-
-def _wide_console() -> Console:
-    """Names of pods are long: where the output is no terminal, a line may be as long as it needs."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 
 def example(name: Path) -> Path:
@@ -71,7 +66,7 @@ def example(name: Path) -> Path:
     raise CommandError(f"the example {name} is not installed; name a manifest with --manifest FILE")
 
 
-async def _run(console: Console, manifest: Path) -> bool:
+async def _run(console: Console, manifest: ApplyRequest) -> bool:
     state = Path(tempfile.mkdtemp(prefix="kvberth-demo-"))
     layout = Layout.of(state)
     signalled = on_signals()
@@ -82,7 +77,7 @@ async def _run(console: Console, manifest: Path) -> bool:
     return interrupted
 
 
-async def _tell(console: Console, layout: Layout, stack: Stack, manifest: Path) -> None:
+async def _tell(console: Console, layout: Layout, stack: Stack, manifest: ApplyRequest) -> None:
     async with connected(layout) as bus, status_reader(bus) as reader, Record(bus) as record:
         await Story(console, bus, reader, record).tell(manifest, stack)
 
@@ -97,7 +92,7 @@ class Story:
     record: "Record"
     started: float = field(default_factory=time.monotonic)
 
-    async def tell(self, manifest: Path, stack: Stack) -> None:
+    async def tell(self, manifest: ApplyRequest, stack: Stack) -> None:
         """Run the main job from an empty stack to a moved engine."""
         self.console.print("[bold]kvberth demo[/]: an engine moves to another node, and its KV cache follows.")
         self.console.print("Without kvberth the cache stays on the old node and the engine starts cold.\n", style="dim")
@@ -110,12 +105,12 @@ class Story:
         self.console.print(render(self.reader.overview(), datetime.now(UTC)))
         self._judge(engine, stack)
 
-    async def _apply(self, manifest: Path) -> Pod:
-        self._say(f"apply {manifest.name}, as it was reported")
-        reply = await ask(self.bus, Verb.APPLY, ApplyRequest(text=manifest.read_text(), source=str(manifest)))
-        print_results(reply.results, self.console)
+    async def _apply(self, manifest: ApplyRequest) -> Pod:
+        self._say(f"apply {Path(manifest.source).name}, as it was reported")
+        reply = await ask(self.bus, Verb.APPLY, manifest)
+        print_reply(manifest, reply, self.console)
         if reply.refused:
-            raise CommandError(f"{manifest} was refused; the lines above say what to change")
+            raise CommandError(f"{manifest.source} was refused; the lines above say what to change")
         await self._until(self._served, "the first engine was not served")
         engine = self._engine()
         self._say(f"engine {engine.name} and its cache are on {engine.node}, and the cache answers\n")

@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from kvberth.bus import Row
 from kvberth.cli.connection import connected, layout_of, run
+from kvberth.cli.console import output
 from kvberth.cli.options import State
 from kvberth_schemas import subjects
 from kvberth_schemas.events import PodScheduledV1, PodWaitingV1
@@ -20,7 +20,7 @@ def events(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Follow the events: first the last one of every subject, then what comes. End with Ctrl-C."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = output()
 
     async def command() -> None:
         async with connected(layout_of(state)) as bus:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from kvberth.cli.connection import connected, layout_of, run
-from kvberth.cli.objects import ask, print_results
+from kvberth.cli.answers import ask_all
+from kvberth.cli.connection import run
 from kvberth.cli.options import State
 from kvberth_schemas.requests import NodeRequest
 from kvberth_schemas.subjects import Verb
@@ -30,22 +30,16 @@ def uncordon(node: Node, state: State = None) -> None:
 
 @app.command()
 def drain(node: Node, state: State = None) -> None:
-    """Cordon the node and move its engines to others."""
+    """Cordon the node and move its engines to others; their caches follow. 'uncordon' ends it."""
     _ask(Verb.DRAIN, node, state)
 
 
 @app.command()
 def delete(node: Node, state: State = None) -> None:
-    """Forget the node; its engines are bound elsewhere at once."""
+    """Forget a node that will not come back; its engines are bound elsewhere at once."""
     _ask(Verb.DELETE_NODE, node, state)
 
 
 def _ask(verb: Verb, node: str, state: Path | None) -> None:
-    async def command() -> bool:
-        async with connected(layout_of(state)) as bus:
-            reply = await ask(bus, verb, NodeRequest(node=node))
-        print_results(reply.results)
-        return reply.refused
-
-    if run(command()):
+    if not run(ask_all(state, [(verb, NodeRequest(node=node))])):
         raise typer.Exit(1)

@@ -14,4 +14,3 @@ State = Annotated[
         show_default=False,
     ),
 ]
-Namespace = Annotated[str, typer.Option("-n", "--namespace", help="For objects that name none.")]

@@ -8,8 +8,10 @@ import typer
 from rich.console import Console
 
 from kvberth.bare.stack import Layout, Stack, read_nodes, stop_up, take_down
+from kvberth.cli.answers import ask, print_reply
 from kvberth.cli.connection import connected, layout_of
-from kvberth.cli.objects import ask, print_results, read_manifest
+from kvberth.cli.console import output
+from kvberth.cli.manifests import apply_request
 from kvberth.cli.options import State
 from kvberth.cli.signals import on_signals, until_signal
 from kvberth.cli.status import status_reader
@@ -37,7 +39,7 @@ def up(
 
 def down(state: State = None) -> None:
     """End the running kvberth (or what a killed one left): engines, caches, services, sockets and state directory."""
-    console = Console(highlight=False)
+    console = output()
     layout = layout_of(state)
     if stop_up(layout):
         console.print("kvberth is down.")
@@ -50,8 +52,8 @@ def down(state: State = None) -> None:
 
 
 async def _up(layout: Layout, nodes: Path | None, files: list[Path]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    requests = [ApplyRequest(text=read_manifest(path), source=str(path)) for path in files]
+    console = output()
+    requests = [apply_request(path) for path in files]
     stack = Stack(layout, read_nodes(nodes))
     signalled = on_signals()
     async with stack:
@@ -67,7 +69,7 @@ async def _stay(stack: Stack, layout: Layout, requests: list[ApplyRequest], cons
     async with connected(layout, START_WITHIN_S) as bus, status_reader(bus) as reader:
         await reader.until_complete(START_WITHIN_S)
         for request in requests:
-            print_results((await ask(bus, Verb.APPLY, request)).results, console)
+            print_reply(request, await ask(bus, Verb.APPLY, request), console)
     option = "" if layout == layout_of(None) else f" --state {layout.state}"
     console.print(
         f"up. In another terminal: 'kvberth apply -f FILE{option}', 'kvberth status -w{option}'. Ctrl-C ends it."

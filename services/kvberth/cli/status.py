@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from kvberth.bus import Bus, Liveness, View
 from kvberth.cli.connection import connected, layout_of, run
+from kvberth.cli.console import output
 from kvberth.cli.errors import CommandError
 from kvberth.cli.options import State
 from kvberth.cli.overview import (
@@ -88,7 +89,7 @@ def status(
             if watch:
                 await _follow(reader)
             else:
-                Console(highlight=False).print(render(reader.overview(), datetime.now(UTC)))
+                output().print(render(reader.overview(), datetime.now(UTC)))
 
     run(command())
 
@@ -109,8 +110,21 @@ def render(overview: Overview, now: datetime) -> RenderableType:
     return Group(*(Text(line, "yellow") for line in silence_lines(overview)), *tables)
 
 
+async def _print_changes(reader: StatusReader, console: Console) -> NoReturn:
+    """Where no terminal can be redrawn: the tables anew after every change, at most once in a while."""
+    while True:
+        now = datetime.now(UTC)
+        console.print(render(reader.overview(), now), f"--- {now.isoformat(timespec='seconds')}", "", sep="\n")
+        await asyncio.sleep(REDRAW_EVERY_S)  # what changes meanwhile is shown together
+        while not await reader.view.changed(REDRAW_EVERY_S):
+            pass
+
+
 async def _follow(reader: StatusReader) -> None:
-    with Live(render(reader.overview(), datetime.now(UTC)), refresh_per_second=4) as live:
+    console = output()
+    if not console.is_terminal:
+        await _print_changes(reader, console)
+    with Live(render(reader.overview(), datetime.now(UTC)), console=console, refresh_per_second=4) as live:
         while True:
             await reader.view.changed(REDRAW_EVERY_S)
             live.update(render(reader.overview(), datetime.now(UTC)))

@@ -15,6 +15,7 @@ from kvberth.bare.stack.layout import Address, Layout
 from kvberth.bare.stack.nodes import write_node_file
 from kvberth.bare.stack.programs import nats_program, service_programs
 from kvberth.bare.stack.supervisor import Supervisor
+from kvberth.service.text_file import why
 from kvberth_schemas.manifests import RawObject
 
 
@@ -92,8 +93,14 @@ class Stack:
 
 
 def _acquire(layout: Layout) -> IO[str]:
-    layout.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = layout.lock.open("a")
+    try:
+        layout.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = layout.lock.open("a")
+    except OSError as error:
+        reason = f"{error.filename} {why(error)}"
+        raise StackError(
+            f"the state directory {layout.state} can't be used: {reason}; name another with --state"
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -1,0 +1,68 @@
+"""Reads the manifests that a user names, as requests to the scheduler. Judges nothing in them."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kvberth.cli.errors import CommandError
+from kvberth.service.text_file import as_text, read_text
+from kvberth_schemas.envelope import MAX_BODY_BYTES
+from kvberth_schemas.manifests import load_documents
+from kvberth_schemas.registry import encode
+from kvberth_schemas.requests import ApplyRequest, ObjectRequest
+
+STANDARD_INPUT = "standard input"
+DELETABLE = ("Deployment", "StatefulSet", "KVCache", "Pod")
+
+
+def apply_request(path: Path, namespace: str = "default") -> ApplyRequest:
+    """Read a file, or standard input for `-`, as a request to apply it whole or not at all.
+
+    Raises:
+        ServiceError: it can't be read, is no text, or is too large for one request.
+        CommandError: it is too large for one request as JSON.
+    """
+    request = ApplyRequest(text=_read(path), source=source_of(path), namespace=namespace, all_or_nothing=True)
+    if len(encode(request)) > MAX_BODY_BYTES:
+        raise CommandError(f"{request.source} is too large for one request; split it into several files")
+    return request
+
+
+def delete_requests(path: Path, namespace: str) -> list[ObjectRequest]:
+    """Read a file, or standard input for `-`, as requests to delete what it holds.
+
+    Raises:
+        ServiceError: it can't be read, is no text, or is too large.
+        CommandError: a document of it can't be read, or it holds nothing that can be deleted.
+    """
+    source = source_of(path)
+    documents = load_documents(_read(path), source)
+    for document in documents:
+        if document.complaints:
+            raise CommandError(f"nothing is deleted: {source}, {document.complaints[0].sentence()}")
+    found = [document for document in documents if document.kind in DELETABLE and document.name]
+    if not found:
+        raise CommandError(f"{source} holds no {', '.join(DELETABLE[:-1])} or {DELETABLE[-1]} to delete")
+    return [
+        ObjectRequest(kind=document.kind, namespace=own_namespace(document.raw) or namespace, name=document.name)
+        for document in found
+    ]
+
+
+def source_of(path: Path) -> str:
+    """Name a file, or standard input, in sentences."""
+    return STANDARD_INPUT if str(path) == "-" else str(path)
+
+
+def own_namespace(raw: Mapping[str, Any]) -> str:
+    """Give the namespace that a document itself names, or nothing."""
+    metadata = raw.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    return namespace if isinstance(namespace, str) else ""
+
+
+def _read(path: Path) -> str:
+    if str(path) == "-":
+        return as_text(sys.stdin.buffer.read(MAX_BODY_BYTES + 1), STANDARD_INPUT, MAX_BODY_BYTES)
+    return read_text(path, MAX_BODY_BYTES)

@@ -1,0 +1,107 @@
+"""Files that users name: whatever is wrong with them is one sentence, before anything is asked or started."""
+
+import io
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from kvberth.bare.stack import StackError, read_nodes
+from kvberth.cli.errors import CommandError
+from kvberth.cli.manifests import apply_request, delete_requests
+from kvberth.service import ServiceError
+from kvberth.service.text_file import why
+from kvberth_schemas.envelope import MAX_BODY_BYTES
+
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(content: str | bytes):
+        path = tmp_path / "f.yaml"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def test_a_file_that_does_not_exist_or_is_a_directory_is_named(tmp_path):
+    with pytest.raises(ServiceError, match=r"no\.yaml does not exist$"):
+        apply_request(tmp_path / "no.yaml")
+    with pytest.raises(ServiceError, match=r"is a directory; name a file in it$"):
+        apply_request(tmp_path)
+
+
+def test_errors_of_the_kernel_are_told_in_words_and_unknown_ones_in_its_own():
+    assert why(PermissionError(13, "Permission denied")) == "may not be read or written by this user"
+    assert why(OSError(5, "Input/output error")) == "can't be used (Input/output error)"
+
+
+def test_a_binary_file_is_no_text(file):
+    with pytest.raises(ServiceError, match="is no text"):
+        apply_request(file(b"\x7fELF\x92\x00"))
+
+
+def test_a_huge_file_is_not_read_whole(tmp_path):
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as stream:
+        os.truncate(stream.fileno(), 50 * 2**30)  # sparse: reading it whole would end the test by memory
+    with pytest.raises(ServiceError, match=r"huge\.yaml is larger than 512 KiB"):
+        apply_request(path)
+
+
+def test_a_file_that_grows_over_the_limit_as_a_request_is_refused_here(file):
+    with pytest.raises(CommandError, match="too large for one request"):
+        apply_request(file("# \x01\n" * (MAX_BODY_BYTES // 5)))
+
+
+def test_a_file_is_applied_whole_or_not_at_all(file):
+    request = apply_request(file(NODE), "team-a")
+    assert (request.all_or_nothing, request.namespace, request.text) == (True, "team-a", NODE)
+
+
+def test_a_dash_reads_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(NODE.encode())))
+    request = apply_request("-")
+    assert (request.text, request.source) == (NODE, "standard input")
+
+
+def test_delete_by_file_takes_the_namespace_of_the_document_else_the_option(file):
+    kvcaches = ("kind: KVCache\nmetadata: {name: a}\n", "kind: KVCache\nmetadata: {name: b, namespace: team-b}\n")
+    text = "---\n".join((*kvcaches, "kind: Service\n"))
+    assert [(one.namespace, one.name) for one in delete_requests(file(text), "team-a")] == [
+        ("team-a", "a"),
+        ("team-b", "b"),
+    ]
+
+
+def test_delete_by_a_file_that_holds_nothing_or_is_broken_deletes_nothing(file):
+    with pytest.raises(CommandError, match="holds no Deployment, StatefulSet, KVCache or Pod"):
+        delete_requests(file("kind: Service\n"), "default")
+    with pytest.raises(CommandError, match=r"nothing is deleted: .*document 2"):
+        delete_requests(file("kind: Pod\nmetadata: {name: a}\n---\na: [\n"), "default")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: [\n", r"f\.yaml, document 1, line 2, column 1: is no YAML"),
+        (f"{NODE}---\na: [\n", r"f\.yaml, document 2, line 6, column 1: is no YAML"),
+        ("- 1\n", r"f\.yaml, document 1: is no object"),
+        ("", r"f\.yaml holds no node"),
+        ("kind: Pod\n", r"f\.yaml, document 1 is a Pod; a nodes file holds only objects of kind Node"),
+        (f"{NODE}---\n{NODE}", r"f\.yaml, document 2: the node a stands twice"),
+        (NODE.replace("a}", "A B}"), r"document 1, metadata\.name: 'A B' is no DNS name"),
+        (f"{NODE}status: {{allocatable: {{cpu: many}}}}\n", r"status\.allocatable.*cpu.*many"),
+        (f"{NODE}status: {{allocatable: {{memory: 100m}}}}\n", r"status\.allocatable\.memory: 100m is 0\.1 bytes"),
+    ],
+)
+def test_a_nodes_file_that_no_runner_could_use_is_refused_with_its_place(file, text, sentence):
+    with pytest.raises(StackError, match=sentence) as caught:
+        read_nodes(file(text))
+    assert str(caught.value).count("document") <= 1
+
+
+def test_a_nodes_file_gives_its_nodes_by_name(file):
+    assert list(read_nodes(file(f"{NODE}---\n{NODE.replace('a}', 'b.c}')}"))) == ["a", "b.c"]
