@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvberth.bare.runner.endings import end_all
+from kvberth.bare.process.endings import end, forget, recorded
 from kvberth.bus import Absent, Bus, BusSettings, View, Writer
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, SocketMount
@@ -87,6 +87,11 @@ class Rig:
         if self.runner.returncode is None:
             self.runner.send_signal(how)
         return await self.runner.wait()
+
+    def end_processes(self, grace_s: float) -> list[str]:
+        """End what the runner started, as `kvberth down` does."""
+        found = recorded(self.records)
+        return end(found, grace_s) + forget(found)
 
     def runner_log(self) -> str:
         return (self.directory / "runner.log").read_text()
@@ -190,7 +195,7 @@ async def rig() -> AsyncIterator[Rig]:
         finally:
             if made.runner is not None:
                 await made.kill_runner()
-            faults = await asyncio.to_thread(end_all, made.state, 2.0)
+            faults = await asyncio.to_thread(made.end_processes, 2.0)
             assert faults == []
 
 

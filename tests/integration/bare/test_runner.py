@@ -6,12 +6,10 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from kvberth.bare.runner import procfs
-from kvberth.bare.runner.endings import end_all
+from kvberth.bare.process import procfs
 from kvberth.vineyard import Client, probe
 from kvberth_schemas.subjects import WantKind
 from kvberth_schemas.wants import RestartPolicy, Why
@@ -278,27 +276,23 @@ async def test_children_that_an_engine_leaves_behind_are_ended_with_it(bed: Rig)
     assert is_gone(child)
 
 
-async def test_end_all_leaves_no_process_and_no_record(bed: Rig) -> None:
+async def test_ending_by_record_leaves_no_process_and_no_record(bed: Rig) -> None:
     await bed.start_runner()
     bed.want_cache()
     bed.want_engine()
     cache, engine = await bed.started(), await bed.started("u1", "engine")
     await bed.kill_runner()
-    assert await asyncio.to_thread(end_all, bed.state, 3.0) == []
+    assert await asyncio.to_thread(bed.end_processes, 3.0) == []
     assert is_gone(cache.pid)
     assert is_gone(engine.pid)
     assert not list(bed.records.iterdir())  # vineyardd may leave its socket file behind: `down` removes the whole root
 
 
-async def test_end_all_ends_a_stopped_process_after_its_grace(bed: Rig) -> None:
+async def test_ending_by_record_ends_a_stopped_process_after_its_grace(bed: Rig) -> None:
     await bed.start_runner()
     bed.want_cache()
     cache = await bed.started()
     await bed.kill_runner()
     os.kill(cache.pid, signal.SIGSTOP)
-    assert await asyncio.to_thread(end_all, bed.state, 0.3) == []
+    assert await asyncio.to_thread(bed.end_processes, 0.3) == []
     assert is_gone(cache.pid)
-
-
-def test_end_all_of_a_state_directory_without_nodes_does_nothing(tmp_path: Path) -> None:
-    assert end_all(tmp_path, 1.0) == []

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kvberth.bare.runner.processes import Command, StartError
-from kvberth.bare.runner.records import Key, Record
+from kvberth.bare.process.start import Command, StartError
+from kvberth.bare.runner.record import Key, Record
 from kvberth.kvcache import paths
 from kvberth.vineyard import BinaryMissing, VineyardError, find_vineyardd, probe
 from kvberth_schemas.wants import CacheWantV1

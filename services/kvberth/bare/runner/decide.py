@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kvberth.bare.runner import restarts
-from kvberth.bare.runner.records import Key, Record, State
+from kvberth.bare.runner.record import Key, Record, State
 from kvberth.bare.runner.reports import Report, report_alive, report_ended, report_never_started
 from kvberth.kvcache.paths import host_directory, kvcache_of_host_path
 from kvberth_schemas.events import ProcessRole

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from kvberth.bare.runner.processes import Command
-from kvberth.bare.runner.records import Record
+from kvberth.bare.process.start import Command, StartError
+from kvberth.bare.runner.record import Record
 from kvberth.kvcache import paths
 from kvberth.kvcache.engines import is_legacy
 from kvberth_schemas.events import SocketMount
@@ -26,12 +26,19 @@ _HEALTH_S = 1.0
 
 
 def engine_command(root: Path, record: Record, argv: tuple[str, ...], log: Path) -> Command:
-    """Give the command of an engine's next life; never one of its manifest."""
+    """Give the command of an engine's next life; never one of its manifest.
+
+    Raises:
+        StartError: no process can have one of its variables.
+    """
     want = record.want
     assert isinstance(want, EngineWantV1)
     assert record.port is not None  # chosen with the life
     own = {name: value for name, value in os.environ.items() if _is_for_engines(name)}
     env = {**own, **engine_env(want, root), PORT_VARIABLE: str(record.port)}
+    fault = env_fault(env)
+    if fault is not None:
+        raise StartError(fault)
     return Command(argv or STAND_IN, env, log)
 
 
@@ -45,11 +52,28 @@ def engine_env(want: EngineWantV1, root: Path) -> dict[str, str]:
     return env
 
 
+def env_fault(env: Mapping[str, str]) -> str | None:
+    """Say which variable no process can have, and why. Pure."""
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name:
+            return f"no process can have the variable {name!r}: a name is not empty and holds neither '=' nor NUL"
+        if "\0" in value:
+            return f"no process can have the variable {name!r} with this value: it holds a NUL"
+    return None
+
+
 def free_port() -> int:
-    """Give a TCP port that is free on loopback right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Give a TCP port that is free on loopback right now.
+
+    Raises:
+        StartError: none is.
+    """
+    try:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise StartError(f"no TCP port of 127.0.0.1 can be had for its /health: {error.strerror}") from error
 
 
 async def engine_answers(record: Record) -> bool:

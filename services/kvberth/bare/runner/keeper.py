@@ -12,10 +12,17 @@ from typing import Protocol, Self
 
 import structlog
 
-from kvberth.bare.runner import processes, procfs, restarts
+from kvberth.bare.process import procfs
+from kvberth.bare.process.handle import Handle, kill_remains, known, search
+from kvberth.bare.process.locks import who_holds
+from kvberth.bare.process.start import Command, StartError, spawn
+from kvberth.bare.process.store import RecordError, RecordStore
+from kvberth.bare.runner import restarts
 from kvberth.bare.runner.decide import Step, Verb, Wanted
-from kvberth.bare.runner.processes import Command, Handle, StartError
-from kvberth.bare.runner.records import Key, Record, RecordError, RecordStore, State
+from kvberth.bare.runner.diary import Diary
+from kvberth.bare.runner.patience import Patience
+from kvberth.bare.runner.record import Key, Record, State
+from kvberth.service.threads import in_thread
 
 FAST_S = 0.05
 """Between looks at something that is about to happen."""
@@ -25,6 +32,10 @@ SLOW_S = 0.25
 HEALTH_EVERY_S = 1.0
 UNREADY_AFTER = 3
 """Failed looks in a row, as the kubelet's default."""
+LATE_AFTER_S = 10.0
+"""A process that can't be found, or leaves its lock held, for so long is a matter for a person."""
+LONGEST_PAUSE_S = 5.0
+FLUSH_S = 2.0
 
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +49,7 @@ class Roles(Protocol):
     """What is known about running each role."""
 
     def next_life(self, record: Record) -> Record:
-        """Give a record what its next life needs (incarnation, port)."""
+        """Give a record what its next life needs (incarnation, port). Raises StartError."""
 
     def command(self, record: Record) -> Command:
         """Give the command of a life. Raises StartError."""
@@ -54,7 +65,7 @@ class Roles(Protocol):
 class Keeper:
     """All processes of one node, alive or ended. An async context manager: it adopts, and later only stops watching."""
 
-    store: RecordStore
+    store: RecordStore[Record]
     roles: Roles
     clock: Callable[[], float] = boottime
     records: dict[Key, Record] = field(default_factory=dict, init=False)
@@ -63,13 +74,16 @@ class Keeper:
         self._boot_id = procfs.boot_id()
         self._handles: dict[Key, Handle] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._forgetting: set[Key] = set()
+        self._diary = Diary(self.store)
         self._group = asyncio.TaskGroup()
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         """Adopt what earlier runners left."""
+        records, faults = await in_thread(self.store.load, "reading the records of the node's processes")
         await self._group.__aenter__()
-        records, faults = self.store.load()
+        self._writing = self._group.create_task(self._diary.run(), name="records")
         for fault in faults:
             _log.warning(fault)
         for record in records.values():
@@ -82,6 +96,8 @@ class Keeper:
         """Stop watching; the processes go on."""
         for task in self._tasks.values():
             task.cancel()
+        await self._diary.flush(FLUSH_S)
+        self._writing.cancel()
         await self._group.__aexit__(kind, error, traceback)
 
     async def changed(self, timeout_s: float) -> bool:
@@ -100,6 +116,8 @@ class Keeper:
 
     def carry_out(self, step: Step, wanted: Wanted | None) -> None:
         """Do one step; what takes time goes on by itself and ends in a changed record."""
+        if step.key in self._forgetting:
+            return  # its files are being removed; what is to come is decided again after that
         match step.verb:
             case Verb.START:
                 assert wanted is not None  # only a want starts something
@@ -110,7 +128,8 @@ class Keeper:
             case Verb.KILL:
                 self._signal(step.key, signal.SIGKILL)
             case Verb.FORGET:
-                self._forget(step.key)
+                self._forgetting.add(step.key)
+                self._group.create_task(self._forget(self.records[step.key]), name=f"end of {step.key.stem}")
 
     def _start(self, key: Key, wanted: Wanted) -> None:
         """Begin a new life; the state is `starting` from this moment on, so nothing begins it twice."""
@@ -127,12 +146,13 @@ class Keeper:
         if before is not None and not before.stopped:
             restarts_so_far = before.restarts + (before.started is not None)
             begun = begun.model_copy(update={"restarts": restarts_so_far, "crashes": before.crashes})
-        self.records[key] = record = self.roles.next_life(begun)
-        self._run(key, self._begin(record))
+        self.records[key] = begun
+        self._run(key, self._begin(begun))
 
     async def _begin(self, record: Record) -> None:
+        await self._diary.hand_over(record.key)
         try:
-            handle, record = await asyncio.to_thread(self._spawn, record)
+            handle, record = await in_thread(lambda: self._spawn(record), f"starting {record.key.stem}")
         except StartError as error:
             _log.warning("process can't be started", process=record.key.stem, reason=str(error))
             self._end(record.key, None, str(error))
@@ -142,7 +162,9 @@ class Keeper:
         await self._watch(record.key, handle)
 
     def _spawn(self, record: Record) -> tuple[Handle, Record]:
-        return processes.spawn(self.store, record, self.roles.command(record), self.clock())
+        record = self.roles.next_life(record)
+        running = {"state": State.RUNNING, "started": datetime.now(UTC), "started_at": self.clock()}
+        return spawn(self.store, record.key.stem, record, self.roles.command(record), running)
 
     def _adopt(self, record: Record) -> None:
         self.records[record.key] = record
@@ -150,24 +172,32 @@ class Keeper:
             message = record.message if record.state is State.ENDED else "the machine was booted anew"
             ended = {"state": State.ENDED, "ready": False, "ended_at": 0.0, "crashes": 0, "message": message}
             self._update(record.key, **ended, boot_id=self._boot_id)
-        elif self.store.alive(record):
-            self._run(record.key, self._find(record))
+        elif self._alive(record.key):
+            handle = known(record, self._boot_id)
+            self._run(record.key, self._find(record) if handle is None else self._take_over(record, handle))
         elif record.state is not State.ENDED:
             self._end(record.key, None, "ended while no runner watched")
 
     async def _find(self, record: Record) -> None:
         """Find the process of a held lock. Its pid is missing if the runner before died while starting it."""
         key = record.key
-        while (handle := processes.find(record)) is None:
-            self.records[key] = record.model_copy(update={"state": State.STARTING})
-            await asyncio.sleep(FAST_S)
-            if not self.store.alive(record):
+        self.records[key] = record.model_copy(update={"state": State.STARTING})
+        patience = Patience(FAST_S, LONGEST_PAUSE_S, LATE_AFTER_S)
+        while (handle := await in_thread(lambda: search(record.life), f"looking for {key.stem}")) is None:
+            late = await patience.pause()
+            if not self._alive(key):
                 self._end(key, None, "ended while it was being started")
                 return
-        _log.info("process adopted", process=key.stem, pid=handle.pid)
+            if late:
+                await self._say_held(key, "although no process can be found that was started as it")
+        await self._take_over(record, handle)
+
+    async def _take_over(self, record: Record, handle: Handle) -> None:
+        _log.info("process adopted", process=record.key.stem, pid=handle.pid)
         begun = {} if record.started else {"started": datetime.now(UTC), "started_at": self.clock()}
-        self._update(key, state=State.RUNNING, pid=handle.pid, start_ticks=handle.start_ticks, **begun)
-        await self._watch(key, handle)
+        found = {"state": State.RUNNING, "pid": handle.pid, "start_ticks": handle.start_ticks}
+        self._update(record.key, **found, **begun)
+        await self._watch(record.key, handle)
 
     async def _watch(self, key: Key, handle: Handle) -> None:
         self._handles[key] = handle
@@ -183,11 +213,24 @@ class Keeper:
 
     async def _until_free(self, record: Record) -> None:
         """End what the process left behind, until nobody holds its lock: only then can it be started again."""
-        wait_s = 0.0
-        while self.store.alive(record):
-            processes.kill_remains(record.life)
-            await asyncio.sleep(wait_s)
-            wait_s = min(max(wait_s * 2, 0.005), 1.0)
+        patience = Patience(0.005, LONGEST_PAUSE_S, LATE_AFTER_S)
+        while self._alive(record.key):
+            await in_thread(lambda: kill_remains(record.life), f"ending what {record.key.stem} left behind")
+            if self._alive(record.key) and await patience.pause():
+                await self._say_held(record.key, "although the process has ended; it can't be started again before")
+
+    async def _say_held(self, key: Key, what: str) -> None:
+        lock = self.store.lock(key.stem)
+        who = await in_thread(lambda: who_holds(lock), f"looking for who holds {lock}")
+        _log.warning(f"the lock {lock} is held by {who} {what}", process=key.stem)
+
+    def _alive(self, key: Key) -> bool:
+        """What can't be looked at counts as alive: a second process would be worse than a late one."""
+        try:
+            return self.store.alive(key.stem)
+        except OSError as error:
+            _log.warning("a lock can't be looked at", process=key.stem, reason=str(error))
+            return True
 
     async def _look(self, key: Key) -> None:
         """Keep `ready` true to what the process answers."""
@@ -210,25 +253,25 @@ class Keeper:
 
     def _update(self, key: Key, **changes: object) -> None:
         self.records[key] = record = self.records[key].model_copy(update=changes)
-        try:
-            self.store.write(record)
-        except RecordError as error:  # what this runner knows stays right; a later one knows a little less
-            _log.warning(str(error))
+        self._diary.note(record)
         self._changed.set()
 
-    def _forget(self, key: Key) -> None:
+    async def _forget(self, record: Record) -> None:
+        key = record.key
+        await self._diary.hand_over(key)
         try:
-            self.store.remove(key)
-        except OSError as error:
-            _log.warning("the record can't be removed", process=key.stem, reason=str(error))
+            await in_thread(lambda: self.store.remove(key.stem), f"removing the record of {key.stem}")
+        except RecordError as error:
+            _log.warning(str(error))
         del self.records[key]
+        self._forgetting.discard(key)
         self._changed.set()
 
     def _signal(self, key: Key, number: signal.Signals) -> None:
         handle = self._handles.get(key)
         if handle is not None:
             _log.info("process is told to end", process=key.stem, pid=handle.pid, signal=number.name)
-            processes.send(handle, number)
+            handle.send(number)
 
     def _run(self, key: Key, life: Coroutine[object, object, None]) -> None:
         task = self._group.create_task(life, name=f"life of {key.stem}")

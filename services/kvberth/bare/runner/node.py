@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kvberth.bare.runner import procfs
+from kvberth.bare.process import procfs
 from kvberth.service import ServiceError
 from kvberth_schemas.events import Resources, Taint
 from kvberth_schemas.manifests import Node, load_documents

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from kvberth.bare.runner.records import Key, Record
+from kvberth.bare.runner.record import Key, Record
 from kvberth.kvcache.paths import host_directory
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1

@@ -1,6 +1,6 @@
 """When an ended process is started again, if at all. Pure."""
 
-from kvberth.bare.runner.records import Record
+from kvberth.bare.runner.record import Record
 from kvberth_schemas.events import ProcessRole
 from kvberth_schemas.wants import EngineWantV1, RestartPolicy
 

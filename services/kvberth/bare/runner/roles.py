@@ -4,10 +4,10 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvberth.bare.process.start import Command
 from kvberth.bare.runner.caches import cache_answers, cache_command
 from kvberth.bare.runner.engines import engine_answers, engine_command, free_port
-from kvberth.bare.runner.processes import Command
-from kvberth.bare.runner.records import Record
+from kvberth.bare.runner.record import Record
 from kvberth_schemas.events import ProcessRole
 
 
@@ -21,7 +21,11 @@ class NodeRoles:
     """The operator's command; empty for the stand-in."""
 
     def next_life(self, record: Record) -> Record:
-        """Give a cache a new incarnation, an engine a free port."""
+        """Give a cache a new incarnation, an engine a free port.
+
+        Raises:
+            StartError: no port is free.
+        """
         if record.key.role is ProcessRole.CACHE:
             return record.model_copy(update={"incarnation": str(uuid.uuid4())})
         return record.model_copy(update={"port": free_port()})

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from kvberth.bare.process.store import RecordStore
 from kvberth.bare.runner import reports
 from kvberth.bare.runner.claim import claim_of
 from kvberth.bare.runner.decide import Decision, Snapshot, decide
 from kvberth.bare.runner.keeper import Keeper
 from kvberth.bare.runner.node import registration
-from kvberth.bare.runner.records import Key, RecordStore, records_directory
+from kvberth.bare.runner.record import Key, Record
 from kvberth.bare.runner.register import keep_registered
 from kvberth.bare.runner.roles import NodeRoles
 from kvberth.bare.runner.settings import RunnerSettings
@@ -135,7 +136,7 @@ async def _listen(view: View, keeper: Keeper) -> None:
 
 def _keeper(settings: RunnerSettings) -> Keeper:
     roles = NodeRoles(settings.root, settings.node_directory / "logs", settings.engine_argv)
-    return Keeper(RecordStore(records_directory(settings.node_directory)), roles)
+    return Keeper(RecordStore(settings.node_directory / "records", Record), roles)
 
 
 def _writer(bus: Bus, node: Node) -> Writer:

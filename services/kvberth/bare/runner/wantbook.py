@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kvberth.bare.runner.decide import Wanted
-from kvberth.bare.runner.records import Key, Record, State
+from kvberth.bare.runner.record import Key, Record, State
 from kvberth_schemas.events import ProcessRole
 from kvberth_schemas.model import Message
 from kvberth_schemas.subjects import EventSubject, WantKind, WantSubject

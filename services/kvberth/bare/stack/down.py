@@ -1,16 +1,17 @@
 """Ends everything of a stack by its records, and removes its directories. Needs no running `up`, bus or service."""
 
 import contextlib
+import os
 import shutil
 import signal
 import time
 from pathlib import Path
 
-from kvberth.bare.runner.endings import end_all
+from kvberth.bare.process import locks, procfs
+from kvberth.bare.process.endings import end, forget, recorded, unrecorded
 from kvberth.bare.scheduler.store import kept_manifests
-from kvberth.bare.stack.children import Child, end, recorded
 from kvberth.bare.stack.errors import StackError
-from kvberth.bare.stack.layout import ADDRESS_FILE, Address, Layout
+from kvberth.bare.stack.layout import ADDRESS_FILE, NATS, Address, Layout
 
 SERVICE_GRACE_S = 5.0
 PROCESS_GRACE_S = 3.0
@@ -28,11 +29,9 @@ def end_services(layout: Layout) -> None:
     Raises:
         StackError: one can't be ended.
     """
-    left = end(list(recorded(layout.records)), SERVICE_GRACE_S)
+    left = end(recorded(layout.records), SERVICE_GRACE_S) + unrecorded(layout.records)
     if left:
-        raise StackError(
-            f"the processes {', '.join(str(child.pid) for child in left)} can't be ended; end them yourself"
-        )
+        raise StackError(f"what an earlier 'kvberth up' left behind has not ended: {'; '.join(left)}")
 
 
 def take_down(layout: Layout) -> list[str]:
@@ -42,15 +41,23 @@ def take_down(layout: Layout) -> list[str]:
         StackError: something did not end; its record, and so the state directory, is kept for another try.
     """
     forgotten = kept_manifests(layout.state / "scheduler")
-    nats = [child for child in recorded(layout.records) if child.lock.stem == "nats"]
-    end([child for child in recorded(layout.records) if child not in nats], SERVICE_GRACE_S)
-    faults = end_all(layout.state, PROCESS_GRACE_S)
-    left = end(nats, SERVICE_GRACE_S)
-    if faults or left:
-        faults += [f"nats-server (pid {child.pid}) did not end" for child in left]
+    services = recorded(layout.records)
+    nats = [one for one in services if one.stem == NATS]
+    faults = end([one for one in services if one not in nats], SERVICE_GRACE_S)
+    faults += end_processes(layout)
+    faults += end(nats, SERVICE_GRACE_S) + unrecorded(layout.records)
+    if faults:
         raise StackError(f"not everything ended, so {layout.state} is kept: {'; '.join(faults)}")
     _remove(layout)
     return forgotten
+
+
+def end_processes(layout: Layout) -> list[str]:
+    """End the engines and caches of every node, and remove their records; give a sentence for each that lives on."""
+    directories = layout.process_records()
+    found = [one for directory in directories for one in recorded(directory)]
+    faults = end(found, PROCESS_GRACE_S) + forget(found)
+    return faults + [fault for directory in directories for fault in unrecorded(directory)]
 
 
 def stop_up(layout: Layout) -> bool:
@@ -62,15 +69,16 @@ def stop_up(layout: Layout) -> bool:
     address = Address.read(layout)
     if address is None:
         return False
-    up = Child(layout.lock, address.pid, address.start_ticks)
-    if not up.alive:
+    if not locks.is_held(layout.lock):
         return False
-    up.send(signal.SIGTERM)
+    if procfs.start_ticks(address.pid) == address.start_ticks:  # its pid is nobody else's by now
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(address.pid, signal.SIGTERM)
     deadline = time.monotonic() + UP_WITHIN_S
-    while up.alive:
+    while locks.is_held(layout.lock):
         if time.monotonic() > deadline:
             raise StackError(
-                f"'kvberth up' (pid {up.pid}) did not end within {UP_WITHIN_S:g} s; end it with kill -9 first"
+                f"'kvberth up' (pid {address.pid}) did not end within {UP_WITHIN_S:g} s; end it with kill -9 first"
             )
         time.sleep(0.05)
     return True

@@ -11,6 +11,8 @@ from kvberth.service.files import write_whole
 from kvberth_schemas import names
 
 ADDRESS_FILE = "kvberth.json"
+NATS = "nats"
+"""Name of the NATS server among the services."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ class Layout:
     def records(self) -> Path:
         """Records of the services that `up` started, so that `down` finds them when `up` is dead."""
         return self.state / "stack"
+
+    def process_records(self) -> list[Path]:
+        """Records of engines and caches: one directory per node that ever had a runner."""
+        return sorted((self.state / "nodes").glob("*/records"))
 
     def node_file(self, node: str) -> Path:
         """What a node claims to have, for its runner."""

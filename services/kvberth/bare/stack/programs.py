@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kvberth.bare.stack.errors import StackError
-from kvberth.bare.stack.layout import Layout
+from kvberth.bare.stack.layout import NATS, Layout
 from kvberth.bare.stack.supervisor import Program
 from kvberth_schemas import names
 
@@ -20,7 +20,7 @@ def nats_program(layout: Layout, port: int) -> Program:
         StackError: no nats-server is installed.
     """
     argv = (find_nats_server(), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(layout.nats))
-    return Program("nats", tuple(str(part) for part in argv))
+    return Program(NATS, tuple(str(part) for part in argv))
 
 
 def service_programs(layout: Layout, nats_url: str, nodes: Iterable[str], extra: dict[str, str]) -> list[Program]:

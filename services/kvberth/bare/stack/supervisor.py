@@ -2,13 +2,17 @@
 
 import asyncio
 import os
-import subprocess
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
-from kvberth.bare.stack import children
+from kvberth.bare.process import procfs
+from kvberth.bare.process.handle import Handle
+from kvberth.bare.process.record import ProcessRecord
+from kvberth.bare.process.start import Command, StartError, spawn
+from kvberth.bare.process.store import RecordStore
 from kvberth.bare.stack.errors import StackError
 from kvberth.bare.stack.layout import Layout
 
@@ -44,32 +48,32 @@ class Supervisor:
         """Prepare; `start` starts the program."""
         self.name = program.name
         self._program = program
-        self._layout = layout
-        self._process: subprocess.Popen[bytes] | None = None
+        self._store = RecordStore(layout.records, ProcessRecord)
+        self._log_file = layout.logs / f"{program.name}.log"
+        self._handle: Handle | None = None
         self.restarts = 0
         """How often it was started again."""
 
     def start(self) -> None:
-        """Start the program; blocks for a few milliseconds.
+        """Start the program; blocks for as long as the disk takes for its record.
 
         Raises:
-            StackError: it can't be run.
+            StackError: it can't be run, or its former life has not ended.
         """
-        self._process = children.start(
-            self.name,
-            self._program.argv,
-            self._program.env,
-            records=self._layout.records,
-            log=self._layout.logs / f"{self.name}.log",
-        )
+        record = ProcessRecord(life=f"{self.name}-{uuid.uuid4()}", boot_id=procfs.boot_id())
+        command = Command(tuple(self._program.argv), {**os.environ, **self._program.env}, self._log_file)
+        try:
+            self._handle, _ = spawn(self._store, self.name, record, command)
+        except StartError as error:
+            raise StackError(f"the service {self.name} can't be started: {error}") from error
 
     async def watch(self) -> None:
         """Start the program again whenever it exits, until cancelled; cancelling leaves it running."""
         pause: float | None = None
         loop = asyncio.get_running_loop()
-        while self._process is not None:
+        while self._handle is not None:
             started = loop.time()
-            code = await _ended(self._process)
+            code = await self._handle.ended()
             pause = pause_after(loop.time() - started, pause)
             _log.error("a service exited and is started again", service=self.name, code=code, in_s=pause)
             await asyncio.sleep(pause)
@@ -81,22 +85,8 @@ class Supervisor:
         while True:
             try:
                 await asyncio.to_thread(self.start)
-            except (StackError, OSError) as error:
-                _log.error("a service can't be started; it is tried again", service=self.name, reason=str(error))
+            except StackError as error:
+                _log.error(f"{error}; it is tried again", service=self.name)
                 await asyncio.sleep(LONGEST_PAUSE_S)
             else:
                 return
-
-
-async def _ended(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for the end of a child by its pidfd."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    pidfd = os.pidfd_open(process.pid)  # not reaped yet, so the pid is still its own
-    loop.add_reader(pidfd, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
-    return process.wait()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import IO
 
-from kvberth.bare.runner import procfs
+from kvberth.bare.process import procfs
 from kvberth.bare.stack.down import end_services, take_down
 from kvberth.bare.stack.errors import StackError
 from kvberth.bare.stack.layout import Address, Layout

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from kvberth.bare.runner.decide import Snapshot, Wanted
-from kvberth.bare.runner.records import Key, Record, State
+from kvberth.bare.runner.record import Key, Record, State
 from kvberth_schemas.events import ProcessRole, SocketMount
 from kvberth_schemas.wants import CacheWantV1, EngineWantV1, RestartPolicy, Why
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kvberth.bare.runner.decide import CACHE_GRACE_S, FORGET_AFTER_S, Step, Verb, decide
-from kvberth.bare.runner.records import State
+from kvberth.bare.runner.record import State
 from kvberth_schemas.events import ProcessEndedV1, ProcessStartedV1
 from kvberth_schemas.wants import RestartPolicy, Why
 from unit.bare.runner.samples import CACHE, ENGINE, NOW, cache_want, engine_want, record, snapshot

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kvberth.bare.runner.engines import engine_env
+from kvberth.bare.runner.engines import engine_env, env_fault
 from kvberth_schemas.events import SocketMount
 from unit.bare.runner.samples import engine_want
 
@@ -43,3 +43,20 @@ def test_a_host_path_outside_of_the_prefix_maps_nowhere():
 def test_variables_that_choose_code_or_belong_to_the_runner_stay_out():
     env = {"LD_PRELOAD": "x", "PYTHONPATH": "x", "PATH": "x", "HOME": "x", "KVBERTH_PROCESS": "x", "VLLM_X": "1"}
     assert engine_env(engine_want(env=env), ROOT) == {"VLLM_X": "1"}
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [
+        ({"A=B": "1"}, "'A=B'"),
+        ({"": "1"}, "a name is not empty"),
+        ({"A\0": "1"}, "neither '=' nor NUL"),
+        ({"A": "x\0y"}, "'A' with this value: it holds a NUL"),
+    ],
+)
+def test_a_variable_that_no_process_can_have_is_named(env, sentence):
+    assert sentence in env_fault({"FINE": "1", **env})
+
+
+def test_an_ordinary_environment_has_no_fault():
+    assert env_fault({"A": "", "B": "x=y"}) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from kvberth.bare.runner import restarts
-from kvberth.bare.runner.records import State
+from kvberth.bare.runner.record import State
 from unit.bare.runner.samples import CACHE, ENGINE, NOW, record
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kvberth.bare.runner.records import State
+from kvberth.bare.runner.record import State
 from kvberth.bare.runner.wantbook import WantBook
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import WantKind

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROCESS_VARIABLE = "KVBERTH_PROCESS"
-"""Carries the id of its life in the environment of every process that a runner starts."""
+"""Carries the id of its life in the environment of every process that is recorded."""
 
 _PROC = Path("/proc")
 
@@ -52,3 +52,16 @@ def _stat(pid: int) -> list[str]:
     except OSError:
         return []
     return text.rpartition(")")[2].split()
+
+
+def holders(path: Path) -> list[int]:
+    """Give the processes that have a file open, as far as this user may look."""
+    return sorted(pid for pid in _pids() if _has_open(pid, path))
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    wanted = str(path.absolute())
+    try:
+        return any(str(link.readlink()) == wanted for link in (_PROC / str(pid) / "fd").iterdir())
+    except OSError:  # it ended meanwhile, or closed a file, or is another user's
+        return False
