@@ -1,0 +1,48 @@
+"""What `down` says and keeps when something of a stack can't be ended by record."""
+
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from kvberth.bare.process import procfs
+from kvberth.bare.process.record import ProcessRecord
+from kvberth.bare.process.start import Command, spawn
+from kvberth.bare.process.store import RecordStore
+from kvberth.bare.stack import Layout, StackError, take_down
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "state", tmp_path / "root")
+
+
+def start(directory: Path, stem: str) -> "subprocess.Popen[bytes]":
+    """Start a process that a runner or an `up` could have started."""
+    store = RecordStore(directory, ProcessRecord)
+    record = ProcessRecord(life=str(uuid.uuid4()), boot_id=procfs.boot_id())
+    handle, _ = spawn(store, stem, record, Command(("/bin/sleep", "1000"), {}, directory / "log"))
+    assert handle.child is not None
+    return handle.child
+
+
+def test_processes_and_services_are_ended_and_the_directories_removed(layout: Layout) -> None:
+    children = [start(layout.records, "nats"), start(layout.state / "nodes" / "a" / "records", "cache.default.kv")]
+    assert take_down(layout) == []
+    assert [child.wait(5.0) for child in children] == [-15, -15]
+    assert not layout.state.exists()
+
+
+def test_a_lock_that_is_held_without_a_record_is_named_and_everything_is_kept(layout: Layout) -> None:
+    records = layout.state / "nodes" / "a" / "records"
+    child = start(records, "cache.default.kv")
+    (records / "cache.default.kv.json").unlink()
+    try:
+        with pytest.raises(StackError, match=f"kv.lock is held by pid {child.pid}, of which there is no record"):
+            take_down(layout)
+        assert (records / "cache.default.kv.lock").exists()
+    finally:
+        child.kill()
+        child.wait()
+    assert take_down(layout) == []
