@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check unit integration scenarios scenarios-long schemas clean
+.PHONY: help demo test check unit integration test-kube scenarios scenarios-long schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -29,6 +29,11 @@ unit: .venv/dev.stamp ## Pure tests
 integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 	@echo '== integration tests: real nats-server, real vineyardd'
 	@$(PYTEST) -q tests/integration
+
+test-kube: .venv/dev.stamp ## Tests against a real API server without nodes; KUBEBUILDER_ASSETS names the folder of its binaries
+	@echo '== tests against a real API server, its controllers and scheduler'
+	@test -n "$(KUBEBUILDER_ASSETS)" || echo 'KUBEBUILDER_ASSETS is not set: every test here is skipped (setup-envtest gets the binaries)' >&2
+	@$(PYTEST) -q tests/kube
 
 scenarios: .venv/dev.stamp ## Stories on the bare backend
 	@echo '== scenarios on the bare backend'

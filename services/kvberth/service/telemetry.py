@@ -151,6 +151,16 @@ class Telemetry:
 
         self._meter.create_observable_gauge(name, [callback], unit, description)
 
+    def observe_each(
+        self, name: str, description: str, label: str, read: Callable[[], Mapping[str, float]], unit: str = ""
+    ) -> None:
+        """The same with one label: `read` gives a value for each of its values, which come from a small set."""
+
+        def callback(_options: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(value, {label: key}) for key, value in read().items()]
+
+        self._meter.create_observable_gauge(name, [callback], unit, description)
+
     def metrics_text(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
