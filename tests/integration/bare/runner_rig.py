@@ -93,6 +93,14 @@ class Rig:
         found = recorded(self.records)
         return end(found, grace_s) + forget(found)
 
+    @asynccontextmanager
+    async def rival(self, term: int) -> AsyncIterator[Writer]:
+        """Speak as another runner of the same node."""
+        settings = BusSettings(url=self.server.url, service=Service.RUNNER, instance="rival", node=NODE, term=term)
+        pattern = subjects.events_of(Entity.PROCESS, NODE)
+        async with Bus(settings) as bus, bus.writer([pattern], absent=Absent.KEEP) as writer:
+            yield writer
+
     def runner_log(self) -> str:
         return (self.directory / "runner.log").read_text()
 

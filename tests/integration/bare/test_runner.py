@@ -11,10 +11,11 @@ import pytest
 
 from kvberth.bare.process import procfs
 from kvberth.vineyard import Client, probe
+from kvberth_schemas import subjects
 from kvberth_schemas.subjects import WantKind
 from kvberth_schemas.wants import RestartPolicy, Why
 
-from .runner_rig import CACHE, NODE, MiB, Rig, is_gone, rig, until
+from .runner_rig import CACHE, NAMESPACE, NODE, MiB, Rig, is_gone, rig, until
 
 
 @pytest.fixture
@@ -296,3 +297,19 @@ async def test_ending_by_record_ends_a_stopped_process_after_its_grace(bed: Rig)
     os.kill(cache.pid, signal.SIGSTOP)
     assert await asyncio.to_thread(bed.end_processes, 0.3) == []
     assert is_gone(cache.pid)
+
+
+async def test_a_runner_that_was_taken_over_ends_with_a_sentence_and_its_processes_live_on(bed: Rig) -> None:
+    await bed.start_runner()
+    bed.want_cache()
+    cache = await bed.started()
+    async with bed.rival(term=2_000_000_000) as rival:
+        rival.put(subjects.process(NODE, NAMESPACE, CACHE, "cache"), cache.model_copy(update={"message": "mine"}))
+        rival.ready()
+        assert bed.runner is not None
+        async with asyncio.timeout(15.0):
+            assert await bed.runner.wait() == 1
+    assert f"Another runner of the node {NODE} with a higher term speaks on the bus" in bed.runner_log()
+    assert "Traceback" not in bed.runner_log()
+    _, status = await probe(bed.socket, timeout_s=1.0)
+    assert status.deployment == cache.incarnation

@@ -20,7 +20,7 @@ from kvberth.bare.runner.roles import NodeRoles
 from kvberth.bare.runner.settings import RunnerSettings
 from kvberth.bare.runner.wantbook import WantBook
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
-from kvberth.service import ServiceContext, claimed
+from kvberth.service import ServiceContext, ServiceError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1
 from kvberth_schemas.subjects import Entity, Service, WantKind
@@ -72,8 +72,14 @@ class Node:
         self.book.adopt(self.keeper.records.values())
 
     async def run(self, writer: Writer) -> None:
-        """Decide at every change, until cancelled."""
+        """Decide at every change, until cancelled.
+
+        Raises:
+            ServiceError: another runner of this node has taken over; from then on this one may do nothing.
+        """
         while True:
+            if writer.deposed:
+                raise ServiceError(_deposed(self.settings.node))
             decisions = decide(self._snapshot())
             self._say(decisions, writer)
             if self.book.read:  # before, an answer to a stop of something that never ran would be taken back
@@ -150,6 +156,13 @@ def _bus_settings(settings: RunnerSettings, term: int) -> BusSettings:
     )
 
 
+def _deposed(node: str) -> str:
+    return (
+        f"Another runner of the node {node} with a higher term speaks on the bus, so this one ends and leaves its "
+        "processes alone; a node has one runner with one KVBERTH_STATE."
+    )
+
+
 def _register_checks(context: ServiceContext[RunnerSettings], bus: Bus, view: View, writer: Writer) -> None:
     url = context.settings.nats_url
 
@@ -160,7 +173,7 @@ def _register_checks(context: ServiceContext[RunnerSettings], bus: Bus, view: Vi
 
     def says() -> str | None:
         if writer.deposed:
-            return "A runner of this node with a higher number of starts has spoken; this one says nothing more."
+            return _deposed(context.settings.node)
         return None if writer.reconciled else "What the bus has of this node's processes has not been compared yet."
 
     context.checks.register("wants", wants)
