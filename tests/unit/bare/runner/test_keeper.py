@@ -1,0 +1,54 @@
+"""What the keeper says and does when a lock stays held, with a real process and a real lock."""
+
+import asyncio
+
+import pytest
+
+from kvberth.bare.process import procfs
+from kvberth.bare.process.record import ProcessRecord
+from kvberth.bare.process.start import Command, spawn
+from kvberth.bare.process.store import RecordStore
+from kvberth.bare.runner import keeper as keeper_module
+from kvberth.bare.runner.keeper import Keeper
+from kvberth.bare.runner.record import Record, State
+from kvberth.bare.runner.roles import NodeRoles
+from unit.bare.runner.samples import CACHE, record
+
+
+async def test_a_held_lock_whose_process_cannot_be_found_is_told_once_and_ends_when_it_is_free(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(keeper_module, "LATE_AFTER_S", 0.1)
+    monkeypatch.setattr(keeper_module, "LONGEST_PAUSE_S", 0.1)
+    holder = ProcessRecord(life="another", boot_id=procfs.boot_id())
+    command = Command(("/bin/sleep", "1000"), {}, tmp_path / "log")
+    handle, _ = spawn(RecordStore(tmp_path, ProcessRecord), CACHE.stem, holder, command)
+    store = RecordStore(tmp_path, Record)
+    store.write(CACHE.stem, record(CACHE, state=State.STARTING, pid=None, life="nobody's", boot_id=procfs.boot_id()))
+    said = ""
+    try:
+        async with Keeper(store, NodeRoles(tmp_path, tmp_path)) as keeper, asyncio.timeout(10.0):
+            while "is held by" not in said:
+                said += "".join(capsys.readouterr())
+                await keeper.changed(0.05)
+            assert f"{CACHE.stem}.lock is held by pid {handle.pid} although no process can be found" in said
+            assert keeper.records[CACHE].state is State.STARTING
+            handle.child.kill()
+            while keeper.records[CACHE].state is not State.ENDED:
+                await keeper.changed(0.05)
+            assert keeper.records[CACHE].message == "ended while it was being started"
+    finally:
+        handle.child.kill()
+        handle.child.wait()
+    assert "".join(capsys.readouterr()).count("is held by") == 0
+    assert store.load()[0][CACHE.stem].state is State.ENDED
+
+
+@pytest.mark.parametrize("life", ["written", "not written"])
+async def test_a_process_that_ended_unwatched_is_recorded_so(tmp_path, life):
+    store = RecordStore(tmp_path, Record)
+    pid = 1 if life == "written" else None
+    store.write(CACHE.stem, record(CACHE, pid=pid, boot_id=procfs.boot_id()))
+    async with Keeper(store, NodeRoles(tmp_path, tmp_path)) as keeper:
+        assert keeper.records[CACHE].state is State.ENDED
+    assert store.load()[0][CACHE.stem].message == "ended while no runner watched"
