@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -459,3 +460,36 @@ async def test_what_was_answered_is_on_disk_before_the_answer(cluster):
     await cluster.end(signal.SIGKILL)
     (path,) = Path(cluster.state / "scheduler" / "manifests").glob("*.json")
     assert "llama-kv" in path.read_text()
+
+
+async def test_a_full_disk_is_one_sentence_changes_nothing_and_is_over_when_there_is_room(cluster, nodes):
+    resource.prlimit(cluster.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    (refusal,) = (await cluster.client.request(Verb.APPLY, ApplyRequest(text=ENGINE), Reply)).results
+    assert refusal.outcome == "refused"
+    assert "nothing was changed, because " in refusal.sentence
+    assert "scheduler can't be written (File too large); make room there" in refusal.sentence
+    resource.prlimit(cluster.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert cluster.said(PodState) == []
+    assert (await cluster.apply(ENGINE)).results[0].sentence.startswith("created")
+    pod = await cluster.bound()
+    await cluster.end(signal.SIGKILL)
+    await cluster.start()
+    question = WorkloadRequest(kind="Deployment", namespace="default", name="llama")
+    assert (await cluster.ask(Verb.WORKLOAD, question, WorkloadReply)).found
+    assert (await cluster.bound()).uid == pod.uid
+
+
+async def test_a_scheduler_that_was_taken_over_ends_with_a_sentence_and_acts_no_more(cluster, nodes):
+    await cluster.apply(ENGINE)
+    pod = await cluster.bound()
+    settings = BusSettings(url=cluster.nats.url, service=Service.SCHEDULER, instance="other", term=2_000_000_000)
+    async with Bus(settings) as other, other.writer([subjects.wants_of(WantKind.ENGINE)], absent=Absent.KEEP) as writer:
+        want = cluster.wants()[pod.uid].message.model_copy(update={"term": 2_000_000_000, "grace_s": 1.0})
+        writer.put(subjects.want(WantKind.ENGINE, pod.node, "default", pod.uid), want)
+        writer.ready()
+        async with asyncio.timeout(DEADLINE_S):
+            _, log = await cluster.process.communicate()
+    assert cluster.process.returncode == 1
+    assert "Another scheduler with a higher term speaks on the bus, so this one ends" in log.decode()
+    assert "Traceback" not in log.decode()
+    assert cluster.wants()[pod.uid].message.term == 2_000_000_000

@@ -1,13 +1,17 @@
 """The requests that the scheduler answers: which verb is which decision."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kvberth.bare.scheduler import commands
 from kvberth.bare.scheduler.apply import Moment, apply
+from kvberth.bare.scheduler.metrics import SchedulerMetrics
 from kvberth.bare.scheduler.observe import Observer
-from kvberth.bare.scheduler.scheduler import Scheduler
+from kvberth.bare.scheduler.results import refused
+from kvberth.bare.scheduler.scheduler import NotStoredError, Scheduler
 from kvberth.bare.scheduler.state import State
 from kvberth.bus import Bus
 from kvberth.service import ServiceError
@@ -28,6 +32,9 @@ from kvberth_schemas.subjects import Verb
 Decide = Callable[[State, Any, Moment], tuple[State, list[Result]]]
 Handler = Callable[[Any], Awaitable[Message]]
 
+ANSWER_WITHIN_S = 1.5
+"""Askers wait for 2 s; a slow disk is told from a dead scheduler before that."""
+
 _DECISIONS: dict[Verb, tuple[type[Message], Decide]] = {
     Verb.APPLY: (ApplyRequest, apply),
     Verb.DELETE: (ObjectRequest, lambda state, asked, at: commands.delete(state, asked, at.now)),
@@ -40,29 +47,56 @@ _DECISIONS: dict[Verb, tuple[type[Message], Decide]] = {
 
 
 @asynccontextmanager
-async def answer_requests(bus: Bus, scheduler: Scheduler, observer: Observer) -> AsyncIterator[None]:
+async def answer_requests(
+    bus: Bus, scheduler: Scheduler, observer: Observer, metrics: SchedulerMetrics
+) -> AsyncIterator[None]:
     """Answer every verb while the block runs."""
     async with AsyncExitStack() as stack:
         for verb, (request, decide) in _DECISIONS.items():
-            await stack.enter_async_context(bus.respond(verb, request, _handler(scheduler, decide)))
-        register = _registration(scheduler, observer)
+            handler = _handler(Answerer(scheduler, metrics, verb), decide)
+            await stack.enter_async_context(bus.respond(verb, request, handler))
+        register = _registration(Answerer(scheduler, metrics, Verb.REGISTER), observer)
         await stack.enter_async_context(bus.respond(Verb.REGISTER, RegisterRequest, register))
         await stack.enter_async_context(bus.respond(Verb.WORKLOAD, WorkloadRequest, _live_read(scheduler)))
         yield
 
 
-def _handler(scheduler: Scheduler, decide: Decide) -> Handler:
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """Answers requests of one verb: by what was stored, or by the sentence why it was not."""
+
+    scheduler: Scheduler
+    metrics: SchedulerMetrics
+    verb: Verb
+
+    async def answer(self, decide: Callable[[State, Moment], tuple[State, list[Result]]]) -> Reply:
+        """Have the scheduler change its state, and give the answer."""
+        results = tuple(await self._results(decide))
+        self.metrics.count_refusals(self.verb, results)
+        return Reply(results=results)
+
+    async def _results(self, decide: Callable[[State, Moment], tuple[State, list[Result]]]) -> list[Result]:
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                return await self.scheduler.change(decide)
+        except NotStoredError as error:
+            return [refused(str(self.verb), None, "", str(error))]
+        except TimeoutError:
+            slow = f"the disk has not stored it within {ANSWER_WITHIN_S:g} s and still may; look before you ask again"
+            return [refused(str(self.verb), None, "", slow)]
+
+
+def _handler(answerer: Answerer, decide: Decide) -> Handler:
     async def handle(asked: Message) -> Reply:
-        results = await scheduler.change(lambda state, moment: decide(state, asked, moment))
-        return Reply(results=tuple(results))
+        return await answerer.answer(lambda state, moment: decide(state, asked, moment))
 
     return handle
 
 
-def _registration(scheduler: Scheduler, observer: Observer) -> Handler:
+def _registration(answerer: Answerer, observer: Observer) -> Handler:
     async def handle(asked: RegisterRequest) -> Reply:
         observer.registered(asked.node)
-        return Reply(results=tuple(await scheduler.change(lambda state, _: commands.register(state, asked))))
+        return await answerer.answer(lambda state, _: commands.register(state, asked))
 
     return handle
 

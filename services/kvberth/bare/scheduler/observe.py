@@ -44,6 +44,10 @@ class Observer:
         ]
         self._settled = self._settled or (self._view.complete and not missing)
 
+    def not_ready(self) -> list[str]:
+        """Return the nodes that have been silent for too long."""
+        return sorted(node for node, silent_s in self._silence.items() if silent_s > self._lost_after_s)
+
     def registered(self, node: str) -> None:
         """A runner that registers its node is alive."""
         self._silence[node] = 0.0

@@ -1,7 +1,8 @@
 """Says on the bus what the scheduler remembers. Only what is stored is said, and only what changed is encoded again."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import structlog
 
@@ -10,7 +11,7 @@ from kvberth.bare.scheduler.messages import engine_want, node_event, pod_event, 
 from kvberth.bare.scheduler.records import ManifestRecord, PodRecord, Record
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import Limits, Seen, is_ready, requested_on
-from kvberth.bus import BusTimeout, Writer
+from kvberth.bus import BusError, BusTimeout, Writer
 from kvberth_schemas import subjects
 from kvberth_schemas.events import NodeChangedV1, NodeGoneV1
 from kvberth_schemas.subjects import EventSubject, WantKind, WantSubject
@@ -29,11 +30,22 @@ class Publisher:
         self._next_version = next_version
         self._said: dict[EventSubject, Record] = {}
         self._nodes: dict[str, NodeChangedV1] = {}
-        self._purged: set[WantSubject] = set()
+        self._purged: dict[str, WantSubject] = {}  # by the uid of a pod that is remembered
         self._to_purge: asyncio.Queue[WantSubject] = asyncio.Queue()  # bounded: each want is in it once at most
+        self._unsaid: dict[EventSubject, str] = {}
+
+    @property
+    def deposed(self) -> bool:
+        """Whether another scheduler with a higher term has spoken: this one says nothing more."""
+        return self._facts.deposed or self._wants.deposed
+
+    @property
+    def fault(self) -> str | None:
+        """Why something that is stored can't be said, or None."""
+        return next(iter(self._unsaid.values()), None)
 
     def publish(self, state: State, seen: Seen, limits: Limits, causes: Mapping[str, Evidence]) -> None:
-        """Say what differs from what was said before; never blocks."""
+        """Say what differs from what was said before; never blocks, and never fails: all of it is stored already."""
         self._say_nodes(state, seen, limits)
         present: dict[EventSubject, Record] = {}
         for manifest in state.manifests.values():
@@ -43,10 +55,13 @@ class Publisher:
             present[subjects.pod(pod.namespace, pod.uid)] = pod
         for subject, record in present.items():
             if self._said.get(subject) is not record:
-                self._say(subject, record, causes)
+                with self._saying(subject):
+                    self._say(subject, record, causes)
         for subject in self._said.keys() - present.keys():
             self._facts.forget(subject)
+            self._unsaid.pop(subject, None)
         self._said = present
+        self._purged = {uid: subject for uid, subject in self._purged.items() if uid in state.pods}
 
     async def purge(self) -> None:
         """Remove the wants of what has ended from the stream, one after the other, until cancelled."""
@@ -57,6 +72,17 @@ class Publisher:
             except BusTimeout as error:
                 _log.warning("the want of an engine that ended is still there", error=str(error))
                 self._to_purge.put_nowait(subject)
+
+    @contextmanager
+    def _saying(self, subject: EventSubject) -> Iterator[None]:
+        """Note why a thing can't be said (it is too large for the bus): that holds up nothing else."""
+        try:
+            yield
+        except BusError as error:
+            self._unsaid[subject] = f"{subject} is stored but can't be said on the bus: {error}."
+            _log.error(self._unsaid[subject])
+        else:
+            self._unsaid.pop(subject, None)
 
     def _say(self, subject: EventSubject, record: Record, causes: Mapping[str, Evidence]) -> None:
         if isinstance(record, ManifestRecord):
@@ -78,8 +104,8 @@ class Publisher:
         want = engine_want(pod, self._term)
         if want is not None:
             self._wants.put(subject, want, cause=cause, traceparent=traceparent)
-        elif pod.ended and subject not in self._purged:
-            self._purged.add(subject)
+        elif pod.ended and pod.uid not in self._purged:
+            self._purged[pod.uid] = subject
             self._to_purge.put_nowait(subject)
 
     def _say_nodes(self, state: State, seen: Seen, limits: Limits) -> None:
@@ -91,8 +117,9 @@ class Publisher:
             event = node_event(node, requested_on(state, name, caches), silent_s, version)
             if event != before:
                 event = event.model_copy(update={"resource_version": self._next_version()})
-                self._facts.put(subjects.node(name), event)
                 self._nodes[name] = event
+                with self._saying(subjects.node(name)):
+                    self._facts.put(subjects.node(name), event)
         for name in self._nodes.keys() - state.nodes.keys():
             self._facts.put(subjects.node(name), NodeGoneV1(name=name, why="deleted by request"))
             del self._nodes[name]

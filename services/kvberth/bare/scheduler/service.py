@@ -9,6 +9,7 @@ import structlog
 
 from kvberth.bare.scheduler.api import answer_requests
 from kvberth.bare.scheduler.messages import gone_event
+from kvberth.bare.scheduler.metrics import SchedulerMetrics
 from kvberth.bare.scheduler.observe import Observer
 from kvberth.bare.scheduler.publish import Publisher
 from kvberth.bare.scheduler.scheduler import Scheduler
@@ -16,7 +17,8 @@ from kvberth.bare.scheduler.settings import SchedulerSettings
 from kvberth.bare.scheduler.store import Store
 from kvberth.bare.scheduler.turn import Limits
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
-from kvberth.service import ServiceContext
+from kvberth.service import ServiceContext, ServiceError
+from kvberth.service.threads import in_thread
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import Entity, Service, WantKind, events_of, wants_of
 
@@ -25,8 +27,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 async def main(context: ServiceContext[SchedulerSettings]) -> None:
     """Schedule until told to stop. Raises ServiceError when another scheduler has the state directory."""
-    store = await asyncio.to_thread(Store, context.settings.state / "scheduler", time.time())
-    with store:
+    with await in_thread(lambda: _open_store(context.settings), "reading the state directory") as store:
         for problem in store.problems:
             _log.error(problem)
         bus_settings = BusSettings(
@@ -50,12 +51,25 @@ async def _schedule(context: ServiceContext[SchedulerSettings], store: Store, bu
     ):
         observer = Observer(view, liveness, settings.not_ready_after_s)
         publisher = Publisher(facts, wants, store.term, store.next_version)
-        scheduler = Scheduler(store, observer, publisher, limits)
+        metrics = SchedulerMetrics(context.telemetry)
+        scheduler = Scheduler(store, observer, publisher, limits, metrics)
+        metrics.observe(lambda: scheduler.state, lambda: len(observer.not_ready()))
         _register_checks(context, bus, scheduler, (facts, wants))
-        async with asyncio.TaskGroup() as group, answer_requests(bus, scheduler, observer):
+        context.checks.register("said", lambda: publisher.fault)
+        async with scheduler, asyncio.TaskGroup() as group, answer_requests(bus, scheduler, observer, metrics):
             purging = group.create_task(publisher.purge(), name="purge wants")
             await _loop(context, scheduler, view, (facts, wants))
             purging.cancel()
+
+
+def _open_store(settings: SchedulerSettings) -> Store:
+    directory = settings.state / "scheduler"
+    try:
+        return Store(directory, time.time())
+    except OSError as error:
+        raise ServiceError(
+            f"The directory {directory} can't be read and written ({error.strerror}); make it so, or set KVBERTH_STATE."
+        ) from error
 
 
 async def _loop(
@@ -66,8 +80,6 @@ async def _loop(
         if scheduler.began:
             for writer in writers:
                 writer.ready()  # everything known has been put: from now on what is not is gone
-        if any(writer.deposed for writer in writers):
-            context.checks.fail("Another scheduler with a higher term speaks on the bus; this one says nothing more.")
         await view.changed(context.settings.tick_s)
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kvberth.bare.scheduler.files import lock, remove_drafts, set_aside
 from kvberth.bare.scheduler.records import ManifestRecord, NodeRecord, PodRecord, Record
 from kvberth.bare.scheduler.state import State
-from kvberth.service.files import sync_directories, write_whole
+from kvberth.service.files import sync_directories, write_all, write_whole
 from kvberth_schemas import names
 
 _VERSIONS_AHEAD: Final = 1000
@@ -53,7 +53,12 @@ class Store:
         self.state = self._load()
         self.term, self._version = self._start(int(now_s))
         self._reserved = self._version
-        self._reserve()
+        self._reserve(0)
+
+    @property
+    def directory(self) -> Path:
+        """Where everything lies."""
+        return self._directory
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -70,18 +75,23 @@ class Store:
             self._lock.close()
 
     def next_version(self) -> int:
-        """Return a resource version above all earlier ones, those of earlier starts included. Raises OSError."""
+        """Return a resource version above all earlier ones, those of earlier starts included.
+
+        Writes nothing: a commit has reserved one for each node of its state, for what is said about it afterwards.
+        """
+        if self._version >= self._reserved:
+            raise RuntimeError("more resource versions were asked for than the last commit has reserved")
         self._version += 1
-        if self._version > self._reserved:
-            self._reserve()
         return self._version
 
     def commit(self, old: State, new: State) -> State:
-        """Write what differs and return the state as stored, with its new resource versions. Raises OSError.
+        """Write what differs and return the state as stored, with its new resource versions.
 
         Additions and changes are written before anything is removed, so that a kill in between loses nothing.
+        Raises OSError, and then the directory is as it was.
         """
         with self._busy:
+            self._reserve(len(new.manifests) + len(new.pods) + 2 * len(new.nodes))
             stamped = State(
                 self._stamp(old.manifests, new.manifests),
                 self._stamp(old.pods, new.pods),
@@ -93,8 +103,7 @@ class Store:
     def _write(self, before: Mapping[Path, Record], after: Mapping[Path, Record]) -> None:
         written = {path: record for path, record in after.items() if before.get(path) is not record}
         removed = [path for path in before if path not in after]
-        for path, record in written.items():
-            write_whole(path, record.model_dump_json(by_alias=True))
+        write_all({path: record.model_dump_json(by_alias=True) for path, record in written.items()})
         for path in removed:
             path.unlink(missing_ok=True)
         sync_directories(path.parent for path in (*written, *removed))
@@ -152,11 +161,15 @@ class Store:
         last = max((record.resource_version for record in records), default=-_VERSIONS_SKIPPED)
         return now_s, last + _VERSIONS_SKIPPED
 
-    def _reserve(self) -> None:
-        self._reserved = self._version + _VERSIONS_AHEAD
-        record = _CounterRecord(counter=_Counter(term=self.term, reserved=self._reserved))
+    def _reserve(self, needed: int) -> None:
+        """Be sure that so many more versions can be given without a write."""
+        if self._version + needed < self._reserved:
+            return
+        reserved = self._version + needed + _VERSIONS_AHEAD
+        record = _CounterRecord(counter=_Counter(term=self.term, reserved=reserved))
         write_whole(self._directory / "counter.json", record.model_dump_json())
         sync_directories([self._directory])
+        self._reserved = reserved
 
 
 class _CounterRecord(Record):

@@ -1,9 +1,11 @@
 """The state directory: what is committed is there after a kill, and what can't be read harms nothing else."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -54,11 +56,70 @@ def test_every_change_gets_a_higher_version_over_restarts_too(tmp_path, filled):
         assert after.pods == stored.pods
 
 
-def test_more_versions_than_were_reserved_are_still_unique_after_a_restart(tmp_path):
+def test_more_versions_than_were_reserved_are_still_unique_after_a_restart(tmp_path, filled):
     with Store(tmp_path, NOW_S) as store:
-        last = [store.next_version() for _ in range(2500)][-1]
+        stored, last = State(), 0
+        for _ in range(600):  # a commit reserves at least one version for each of the two nodes
+            stored = store.commit(stored, stored if stored.nodes else filled)
+            last = [store.next_version() for _ in stored.nodes][-1]
     with Store(tmp_path, NOW_S) as store:
         assert store.next_version() > last
+
+
+def test_versions_for_what_is_said_of_a_commit_cost_no_write(tmp_path, build, make):
+    with Store(tmp_path, NOW_S) as store:
+        many = build(*(make.node(f"n{number}") for number in range(1500)))
+        store.commit(State(), many)
+        with no_room(0):
+            versions = [store.next_version() for _ in many.nodes]
+    assert len(set(versions)) == 1500
+    with Store(tmp_path, NOW_S) as store:
+        assert store.next_version() > max(versions)
+
+
+def test_a_full_disk_changes_nothing_on_it_and_gives_no_version_twice(tmp_path, filled):
+    with Store(tmp_path, NOW_S) as store:
+        stored = store.commit(State(), filled)
+        files = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+        changed = cordon(stored, "l20-a", cordoned=True)[0]
+        (pod,) = changed.pods.values()
+        changed = changed.put(pod.model_copy(update={"waiting_for": "x" * 10_000}))
+        with no_room(5_000), pytest.raises(OSError, match="File too large"):
+            store.commit(stored, changed)
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
+        assert not list(tmp_path.rglob("*.new"))
+        after = store.commit(stored, changed)
+        assert after.nodes["l20-a"].cordoned
+    with Store(tmp_path, NOW_S) as store:
+        assert store.state == after
+
+
+def test_a_counter_that_cannot_be_written_lets_no_version_out(tmp_path, filled):
+    with Store(tmp_path, NOW_S) as store:
+        stored = store.commit(State(), filled)
+        given = []
+        with no_room(0):
+            for _ in range(2000):
+                try:
+                    given.append(store.next_version())
+                except RuntimeError:
+                    break
+            for _ in range(2):  # the second try must not take the first one's reservation for made
+                with pytest.raises(OSError, match="File too large"):
+                    store.commit(stored, stored)
+    with Store(tmp_path, NOW_S) as store:
+        assert store.next_version() > max(given)
+
+
+@contextmanager
+def no_room(most_bytes):
+    """Let no file of this process grow above a size, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_the_term_grows_with_each_start_and_begins_at_the_clock(tmp_path):
