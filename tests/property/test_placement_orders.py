@@ -183,3 +183,40 @@ def test_exactly_the_nodes_with_engines_end_up_with_caches(engines, data):
         if subject.entity is subjects.Entity.PROCESS
     }
     assert stopped == present - running
+
+
+@settings(max_examples=200, deadline=None)
+@given(world=worlds(), data=st.data())
+def test_what_is_remembered_of_caches_at_rest_changes_no_plan(world, data):
+    world.act()
+    for (namespace, name, node), wanted in list(world.wanted.items()):
+        if wanted.run and data.draw(st.booleans(), label=f"{namespace}/{name} answers on {node}"):
+            world.cache_runs(node, name)
+    index = world.index()
+    first = plan(world.snapshot_of(index), Policy(), world.now)
+    event(f"at rest: {min(sum(len(item.rows) for item in first.at_rest.values()), 3)}")
+    world.at_rest = first.at_rest
+    for number in range(data.draw(st.integers(0, 3))):
+        _change(data, world, f"u{number}", data.draw(st.sampled_from(NODES)))
+    for subject, (message, cause) in world.states.items():
+        index.take(subject, message, cause)
+    remembering = plan(world.snapshot_of(index), Policy(), world.now)
+    world.at_rest = {}
+    assert plan(world.snapshot_of(index), Policy(), world.now) == remembering
+
+
+def _change(data: st.DataObject, world: World, uid: str, node: str) -> None:
+    what = data.draw(st.sampled_from(["lost", "moved", "ending", "node", "silent", "spec", "more"]))
+    event(f"then: {what}")
+    if what == "lost":
+        world.socket_lost(node, data.draw(st.sampled_from(MODELS)))
+    elif what in {"moved", "ending"}:
+        world.engine(uid, node, model=data.draw(st.sampled_from(MODELS)), deleting=what == "ending")
+    elif what == "node":
+        world.node(node, ready=data.draw(st.booleans()))
+    elif what == "silent":
+        world.silent_agents.add(node)
+    elif what == "spec":
+        world.kvcache(data.draw(st.sampled_from(MODELS)), workload=data.draw(st.sampled_from(MODELS)))
+    else:
+        world.engine(f"more-{uid}", node, model=data.draw(st.sampled_from(MODELS)), mounts=["llama"])

@@ -1,6 +1,6 @@
 """A small world for placement: what the bus would say, as last states, and the steps of a plan taken in memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from kvberth.placement import facts
 from kvberth.placement.additions import cpu_millis
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import Cause, Freshness, LiveWorkload, Memory, Snapshot, Wanted, WorkloadKey
+from kvberth.placement.snapshot import AtRest, Cause, Freshness, LiveWorkload, Memory, Snapshot, Wanted, WorkloadKey
 from kvberth.placement.steps import Finish, Forget, Place, Plan, Remove
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
@@ -83,6 +83,7 @@ class World:
     statuses: dict[str, KVCacheStatusV1] = field(default_factory=dict)
     removals: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
     idle_since: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    at_rest: Mapping[str, AtRest] = field(default_factory=dict)
     sequence: int = 0
 
     # --- what others say ----------------------------------------------------------------------------------------------
@@ -240,6 +241,10 @@ class World:
         self, order: Iterable[EventSubject] | None = None, *, namespace: str = NAMESPACE, live: bool = True
     ) -> Snapshot:
         """What placement knows, after it took the states in `order`."""
+        return self.snapshot_of(self.index(order), namespace=namespace, live=live)
+
+    def index(self, order: Iterable[EventSubject] | None = None) -> Index:
+        """Placement's index, after it took the states in `order`."""
         index = Index()
         for subject in self.states if order is None else order:
             event, cause = self.states[subject]
@@ -247,11 +252,15 @@ class World:
         for key, wanted in self.wanted.items():
             index.set_wanted(*key, wanted)
         index.set_unreadable(self.unreadable)
+        return index
+
+    def snapshot_of(self, index: Index, *, namespace: str = NAMESPACE, live: bool = True) -> Snapshot:
+        """What an index knows of a namespace, together with what placement remembers."""
         return index.snapshot(
             namespace,
             term=1,
             freshness=self.freshness(),
-            memory=Memory(self.statuses, self.removals, self.idle_since),
+            memory=Memory(self.statuses, self.removals, self.idle_since, self.at_rest),
             live=self.live if live else {},
         )
 
@@ -268,6 +277,7 @@ class World:
         """Plan, and remember what placement would, but take no step."""
         result = plan(self.snapshot(**options), Policy(), self.now)
         if self.stale is None:
+            self.at_rest = result.at_rest
             self.idle_since = {key: self.idle_since.get(key, self.now) for key in result.idle}
         self.statuses.update({status.name: status for status in result.statuses})
         return result

@@ -1,7 +1,7 @@
 """What a KVCache and an engine say: read, judged and named. A library of pure functions, without I/O."""
 
 from kvberth.kvcache.annotations import PAUSED, WORKLOAD
-from kvberth.kvcache.belongs import Assignment, Claim, Engine, Reason, assign, node_label_complaint
+from kvberth.kvcache.belongs import Assignment, Claim, Engine, Reason, Rival, assign, node_label_complaint, rivals
 from kvberth.kvcache.door import door_complaints, kind_of, node_complaints
 from kvberth.kvcache.engines import (
     LEGACY_PREFIX,
@@ -47,6 +47,7 @@ __all__ = [
     "PlacementSpec",
     "PoolSpec",
     "Reason",
+    "Rival",
     "assign",
     "cache_set_name",
     "children",
@@ -66,6 +67,7 @@ __all__ = [
     "node_label_complaint",
     "normalise",
     "requested_resources",
+    "rivals",
     "rpc_service_name",
     "socket_host_paths",
     "socket_path",

@@ -49,6 +49,15 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Two KVCaches that claim the same engines, were there any, and the sentence about them."""
+
+    older: str
+    younger: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
     """What the rule reads of an engine; `node_labels` is None while it is bound to no node."""
 
@@ -76,6 +85,23 @@ def assign(engine: Engine, claims: Iterable[Claim]) -> Assignment:
     if isinstance(fitting, Assignment):
         return fitting
     return _chosen(engine, fitting, Reason.WORKLOAD if by_workload else Reason.DIRECTORY)
+
+
+def rivals(claims: Iterable[Claim]) -> tuple[Rival, ...]:
+    """Return the KVCaches that claim what an older one claims: the same workload, and the same GPU type or none.
+
+    Whose directory an engine mounts is not asked here: as long as there is no engine, the oldest serves.
+    """
+    oldest: dict[tuple[str, str | None, str | None], KVCacheSpec] = {}
+    found = []
+    for claim in sorted(claims, key=lambda claim: (claim.created, claim.spec.name)):
+        spec = claim.spec
+        if spec.workload is None or not (spec.on and spec.accepted):
+            continue
+        older = oldest.setdefault((spec.workload, spec.gpu_type and spec.gpu_label_key, spec.gpu_type), spec)
+        if older is not spec:
+            found.append(Rival(older.name, spec.name, _conflict(older, (spec.name,), "it is the oldest")))
+    return tuple(found)
 
 
 def node_label_complaint(spec: KVCacheSpec, node_labels: Iterable[Mapping[str, str]]) -> Complaint | None:
@@ -122,10 +148,8 @@ def _chosen(engine: Engine, fitting: list[Claim], reason: Reason) -> Assignment:
     chosen = (mounted or serving)[0].spec
     others = tuple(claim.spec.name for claim in serving if claim.spec.name != chosen.name)
     if others:
-        gpu = f" on GPU type {chosen.gpu_type}" if chosen.gpu_type else ""
-        both = f"KVCaches {_and((chosen.name, *others))} claim workload {engine.model}{gpu}"
         why = "its directory is mounted" if mounted else "it is the oldest"
-        return Assignment(chosen.name, Reason.CONFLICT, f"{both}; {chosen.name} serves, since {why}", others)
+        return Assignment(chosen.name, Reason.CONFLICT, _conflict(chosen, others, why), others)
     if engine.directories and chosen.name not in engine.directories:
         message = (
             f"engine of {engine.model} belongs to KVCache {chosen.name} by its workload annotation, "
@@ -133,6 +157,12 @@ def _chosen(engine: Engine, fitting: list[Claim], reason: Reason) -> Assignment:
         )
         return Assignment(chosen.name, Reason.DIRECTORY_DIFFERS, message)
     return Assignment(chosen.name, reason)
+
+
+def _conflict(chosen: KVCacheSpec, others: tuple[str, ...], why: str) -> str:
+    gpu = f" on GPU type {chosen.gpu_type}" if chosen.gpu_type else ""
+    workload = f"workload {chosen.workload}" if chosen.workload else "the same engine"
+    return f"KVCaches {_and((chosen.name, *others))} claim {workload}{gpu}; {chosen.name} serves, since {why}"
 
 
 def _nobody(engine: Engine, known: list[Claim]) -> Assignment:

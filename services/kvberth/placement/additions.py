@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kvberth.kvcache import CacheSize, KVCacheSpec
-from kvberth.placement.membership import Following
+from kvberth.placement.membership import Beside
 from kvberth.placement.reasons import Reason
 from kvberth.placement.snapshot import Cache, Cluster, Engine, KVCache, Node
 from kvberth.placement.steps import Place
@@ -56,14 +56,12 @@ class Additions:
     refused: dict[str, tuple[Reason, str]] = field(default_factory=dict)
 
 
-def additions(
-    item: KVCache, following: Following, caches: Mapping[str, Cache], cluster: Cluster, room: Room
-) -> Additions:
+def additions(item: KVCache, bound: Beside, caches: Mapping[str, Cache], cluster: Cluster, room: Room) -> Additions:
     """Return the caches to be placed for a KVCache that is on; steps are left out where `frozen` forbids them."""
     result = Additions()
     if item.spec is None:
         return result
-    for name in sorted(following.bound):
+    for name in sorted(bound):
         node = cluster.nodes.get(name)
         if node is None:
             why = "can't be read" if name in cluster.unreadable_nodes else "is not known"
@@ -73,7 +71,7 @@ def additions(
         if isinstance(decision, _Refused):
             result.refused[name] = (decision.reason, decision.message)
         elif decision is not None:
-            result.steps.append(_place(item, item.spec, name, following.bound[name], decision))
+            result.steps.append(_place(item, item.spec, name, bound[name], decision))
     return result
 
 
@@ -135,7 +133,9 @@ def _need(item: KVCache, spec: KVCacheSpec, cache: Cache) -> Reason | None:
     return None
 
 
-def _place(item: KVCache, spec: KVCacheSpec, node: str, engines: list[Engine], decision: tuple[_Pool, Reason]) -> Place:
+def _place(
+    item: KVCache, spec: KVCacheSpec, node: str, engines: tuple[Engine, ...], decision: tuple[_Pool, Reason]
+) -> Place:
     pool, reason = decision
     first = min(engines, key=lambda engine: (engine.cause.sequence, engine.uid))
     names = ", ".join(sorted(engine.name for engine in engines)[:3])

@@ -7,8 +7,9 @@ from datetime import datetime
 from kvberth.kvcache import KVCacheSpec, node_label_complaint
 from kvberth.placement.membership import Following
 from kvberth.placement.reasons import Reason
+from kvberth.placement.rest import Work
 from kvberth.placement.snapshot import Engine, KVCache, Life, Snapshot
-from kvberth_schemas.events import Condition, ConditionStatus, KVCacheStatusV1, NodeRow
+from kvberth_schemas.events import Condition, ConditionStatus, NodeRow
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
@@ -22,6 +23,7 @@ class Outcome:
 
     item: KVCache
     following: Following
+    work: Work
     snapshot: Snapshot
     placed: set[str] = field(default_factory=set)
     removed: set[str] = field(default_factory=set)
@@ -43,7 +45,7 @@ class Finding:
 
 
 def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tuple[Condition, ...]:
-    """Return all conditions; `since` stays where the status stays."""
+    """Return all conditions; `since` stays where the status stays. `rows`: those of all but the caches at rest."""
     accepted = _accepted(outcome)
     placed = _placed(outcome, rows)
     sockets = _sockets_ready(outcome, rows)
@@ -52,16 +54,17 @@ def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tu
     ready = _ready(outcome, (accepted, placed, sockets), (healthy, metadata))
     found = (accepted, placed, sockets, healthy, metadata, ready)
     previous = outcome.snapshot.memory.statuses.get(outcome.item.name)
-    return tuple(_with_since(item, previous, outcome.item.uid, now) for item in found)
-
-
-def _with_since(found: Finding, previous: KVCacheStatusV1 | None, uid: str, now: datetime) -> Condition:
-    since = now
-    for old in previous.conditions if previous is not None and previous.uid == uid else ():
-        if old.type == found.type and old.status is found.status:
-            since = old.since
-    return Condition(
-        type=found.type, status=found.status, reason=found.reason.value, message=found.message, since=since
+    known = previous.conditions if previous is not None and previous.uid == outcome.item.uid else ()
+    since = {(old.type, old.status): old.since for old in known}
+    return tuple(
+        Condition(
+            type=item.type,
+            status=item.status,
+            reason=item.reason.value,
+            message=item.message,
+            since=since.get((item.type, item.status), now),
+        )
+        for item in found
     )
 
 

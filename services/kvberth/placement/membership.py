@@ -3,39 +3,39 @@
 The rule of one engine is `kvberth.kvcache.assign`; this module asks it once for all engines that look alike.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvberth import kvcache
 from kvberth.kvcache import Assignment, Claim, name_complaints
-from kvberth.placement.snapshot import DepartedEngine, Engine, KVCache, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import DepartedEngine, Engine, EngineGroup, KVCache, Snapshot, WorkloadKey
+
+Beside = Mapping[str, tuple[Engine, ...]]
+"""Engines by node. May be the index's own: never changed here."""
 
 
 @dataclass(slots=True)
 class Following:
     """The engines of one KVCache, by node."""
 
-    bound: dict[str, list[Engine]] = field(default_factory=lambda: defaultdict(list))
-    ending: dict[str, list[Engine]] = field(default_factory=lambda: defaultdict(list))
+    bound: Beside = field(default_factory=dict)
+    ending: Beside = field(default_factory=dict)
     """Bound and deleting: they still use their sockets."""
     users: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Others that may be using a cache of this KVCache: living processes whose pods are gone or were never heard of,
     and engines that mount its directory though they belong elsewhere."""
     departed: dict[str, list[DepartedEngine]] = field(default_factory=lambda: defaultdict(list))
     waiting: list[Engine] = field(default_factory=list)
+    engine_count: int = 0
+    """Engines that are bound and stay."""
     conflicts: set[str] = field(default_factory=set)
-    """Sentences about engines of its workload that another KVCache serves."""
+    """Sentences about what it claims and another KVCache serves."""
     remarks: set[str] = field(default_factory=set)
 
     def holds(self, node: str) -> bool:
         """Whether an engine on that node may be using a cache there."""
         return node in self.bound or node in self.ending or node in self.users
-
-    @property
-    def engine_count(self) -> int:
-        """Engines that are bound and stay."""
-        return sum(len(engines) for engines in self.bound.values())
 
 
 def accept_names(kvcaches: Iterable[KVCache]) -> tuple[KVCache, ...]:
@@ -62,46 +62,82 @@ def membership(kvcaches: tuple[KVCache, ...], snapshot: Snapshot) -> Membership:
     """Return what each KVCache follows; `kvcaches` in order of age."""
     following = {item.name: Following() for item in kvcaches}
     assigner = _Assigner(snapshot, kvcaches)
-    pods: set[str] = set()
-    bound: Counter[WorkloadKey] = Counter()
-    for engine in snapshot.engines:
-        if engine.node is not None:
-            pods.add(engine.uid)
-            if engine.workload is not None and not engine.deleting:
-                bound[engine.workload] += 1
-        _sort_in(engine, assigner, following)
-    for process in snapshot.processes:
-        if process.uid not in pods:
-            for owner in assigner.users(process.model, process.host_paths, process.node):
-                following[owner].users[process.node].add(process.uid)
+    for group in snapshot.engines:
+        _sort_in_waiting(group, assigner, following)
+        for part in assigner.parts(group):
+            _sort_in(part, assigner, following)
+    for process in snapshot.orphans:
+        for owner in assigner.users(process.model, process.host_paths, process.node):
+            following[owner].users[process.node].add(process.uid)
     for gone in snapshot.departed:
         owner_of_gone = assigner.of(gone.model, (), gone.node).kvcache
         if owner_of_gone is not None and gone.node is not None:
             following[owner_of_gone].departed[gone.node].append(gone)
-    return Membership(following, bound)
+    _sort_in_rivals(assigner, following)
+    return Membership(following, snapshot.bound)
 
 
-def _sort_in(engine: Engine, assigner: "_Assigner", following: dict[str, Following]) -> None:
-    assignment = assigner.of(engine.model, engine.host_paths, engine.node)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The engines of a group whose nodes look alike, too; `node` is any of those nodes."""
+
+    model: str
+    host_paths: tuple[str, ...]
+    node: str
+    bound: Beside
+    ending: Beside
+
+
+def _sort_in_waiting(group: EngineGroup, assigner: "_Assigner", following: dict[str, Following]) -> None:
+    """A KVCache for one GPU type can't know whether a waiting engine will be its own: it says that one waits."""
+    if group.waiting:
+        owner = assigner.of(group.model, group.host_paths, None).kvcache
+        for name in (owner,) if owner else assigner.claimants(group.model):
+            following[name].waiting.extend(group.waiting.values())
+
+
+def _sort_in(part: _Part, assigner: "_Assigner", following: dict[str, Following]) -> None:
+    assignment = assigner.of(part.model, part.host_paths, part.node)
     owner = assignment.kvcache
-    if engine.node is None:
-        # A KVCache for one GPU type can't know whether the engine will be its own: it says that one waits.
-        for name in (owner,) if owner else assigner.claimants(engine.model):
-            following[name].waiting.append(engine)
-        return
-    for name in assigner.users(engine.model, engine.host_paths, engine.node):
+    for name in assigner.users(part.model, part.host_paths, part.node):
         if name != owner:
-            following[name].users[engine.node].add(engine.uid)
+            for node, engines in (*part.bound.items(), *part.ending.items()):
+                following[name].users[node].update(engine.uid for engine in engines)
     if owner is None:
-        for name in assigner.claimants(engine.model):
+        for name in assigner.claimants(part.model):
             following[name].remarks.add(assignment.message)
         return
     mine = following[owner]
-    (mine.ending if engine.deleting else mine.bound)[engine.node].append(engine)
+    mine.bound = _together(mine.bound, part.bound)
+    mine.ending = _together(mine.ending, part.ending)
+    mine.engine_count += sum(map(len, part.bound.values()))
     if assignment.message:
         mine.remarks.add(assignment.message)
     for name in assignment.superseded:
-        following[name].conflicts.add(assignment.message)
+        following[name].conflicts.add(_superseded(owner, assignment.message))
+
+
+def _sort_in_rivals(assigner: "_Assigner", following: dict[str, Following]) -> None:
+    """A conflict is one before any engine is there; engines that are there have said which KVCache serves."""
+    for rival in kvcache.rivals(assigner.claims):
+        older, younger = following[rival.older], following[rival.younger]
+        if younger.bound or younger.ending or younger.conflicts or older.conflicts:
+            continue
+        younger.conflicts.add(_superseded(rival.older, rival.message))
+        older.remarks.add(rival.message)
+
+
+def _superseded(by: str, message: str) -> str:
+    return f"superseded by {by}: {message}; delete one of them, or give it a workload of its own"
+
+
+def _together(one: Beside, other: Beside) -> Beside:
+    if not one or not other:
+        return one or other
+    both = dict(one)
+    for node, engines in other.items():
+        both[node] = (*both[node], *engines) if node in both else engines
+    return both
 
 
 class _Assigner:
@@ -111,7 +147,7 @@ class _Assigner:
         specs = [item.spec for item in kvcaches if item.spec is not None]
         self._namespace = snapshot.namespace
         self._nodes = snapshot.cluster.nodes
-        self._claims = [Claim(spec, created=age) for age, spec in enumerate(specs)]
+        self.claims = [Claim(spec, created=age) for age, spec in enumerate(specs)]
         self._keys = tuple(sorted({spec.gpu_label_key for spec in specs if spec.gpu_type is not None}))
         self._by_workload: dict[str, list[str]] = defaultdict(list)
         for spec in specs:
@@ -122,11 +158,26 @@ class _Assigner:
         self._users: dict[tuple[object, ...], tuple[str, ...]] = {}
         self._values: dict[str | None, object] = {None: None}
 
+    def parts(self, group: EngineGroup) -> Iterator[_Part]:
+        """Split a group by what KVCaches look at of nodes."""
+        if not self._keys:
+            some = next(iter(group.bound), None) or next(iter(group.ending), None)
+            if some is not None:
+                yield _Part(group.model, group.host_paths, some, group.bound, group.ending)
+            return
+        by_values: dict[object, set[str]] = defaultdict(set)
+        for node in {*group.bound, *group.ending}:
+            by_values[self._label_values(node)].add(node)
+        for alike in by_values.values():
+            bound = {node: engines for node, engines in group.bound.items() if node in alike}
+            ending = {node: engines for node, engines in group.ending.items() if node in alike}
+            yield _Part(group.model, group.host_paths, next(iter(alike)), bound, ending)
+
     def of(self, model: str, host_paths: tuple[str, ...], node: str | None) -> Assignment:
         key = (model, host_paths, self._label_values(node))
         known = self._known.get(key)
         if known is None:
-            known = kvcache.assign(self._engine(model, host_paths, node), self._claims)
+            known = kvcache.assign(self._engine(model, host_paths, node), self.claims)
             self._known[key] = known
         return known
 

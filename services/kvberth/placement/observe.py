@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from kvberth.placement import facts
 from kvberth.placement.cluster import ClusterIndex
+from kvberth.placement.engines import EngineIndex
 from kvberth.placement.snapshot import (
     Cache,
     Cause,
-    DepartedEngine,
     Engine,
-    EngineProcess,
     Freshness,
     KVCache,
     Life,
@@ -49,9 +48,7 @@ _ABSENT = Cache()
 
 @dataclass(slots=True)
 class _Namespace:
-    engines: dict[str, Engine] = field(default_factory=dict)
-    departed: dict[str, DepartedEngine] = field(default_factory=dict)
-    processes: dict[tuple[str, str], EngineProcess] = field(default_factory=dict)
+    engines: EngineIndex = field(default_factory=EngineIndex)
     kvcaches: dict[str, KVCache] = field(default_factory=dict)
     caches: dict[str, dict[str, Cache]] = field(default_factory=lambda: defaultdict(dict))
 
@@ -172,9 +169,10 @@ class Index:
             namespace=namespace,
             term=term,
             kvcaches=tuple(self._readable(namespace, item) for item in held.kvcaches.values()),
-            engines=tuple(held.engines.values()),
-            departed=tuple(held.departed.values()),
-            processes=tuple(held.processes.values()),
+            engines=held.engines.groups,
+            bound=held.engines.bound,
+            departed=tuple(held.engines.departed.values()),
+            orphans=tuple(held.engines.orphans),
             caches=held.caches,
             cluster=self._cluster.view(self._unreadable.nodes),
             freshness=freshness,
@@ -204,7 +202,7 @@ class Index:
         elif isinstance(event, PodGoneV1):
             self._put_engine(namespace, event.uid, None)
             if (left := facts.departed(event, cause)) is not None:
-                held.departed[event.uid] = left
+                held.engines.departed[event.uid] = left
         elif isinstance(event, KVCacheSpecV1):
             held.kvcaches[event.name] = facts.kvcache(event, cause)
         elif isinstance(event, KVCacheGoneV1):
@@ -227,18 +225,11 @@ class Index:
             cache = self._cache(namespace, owner, node)
             self._put_cache(namespace, owner, node, replace(cache, process=process))
             return
-        processes = self._namespaces[namespace].processes
-        processes.pop((node, owner), None)
         alive = facts.engine_process(event) if isinstance(event, ProcessStartedV1) else None
-        if alive is not None:
-            processes[node, owner] = alive
+        self._namespaces[namespace].engines.put_process(owner, node, alive)
 
     def _put_engine(self, namespace: str, uid: str, engine: Engine | None) -> None:
-        held = self._namespaces[namespace]
-        old = held.engines.pop(uid, None)
-        if engine is not None:
-            held.engines[uid] = engine
-            held.departed.pop(uid, None)
+        old = self._namespaces[namespace].engines.put(uid, engine)
         if self._cluster.count_engine(namespace, old, engine):
             self._touch_claimants({item.model for item in (old, engine) if item is not None})
 

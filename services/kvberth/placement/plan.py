@@ -11,9 +11,10 @@ from kvberth.placement.conditions import Outcome
 from kvberth.placement.membership import Membership, accept_names, membership
 from kvberth.placement.moves import finishes
 from kvberth.placement.reasons import Reason
-from kvberth.placement.removals import Removals, removals
-from kvberth.placement.snapshot import KVCache, Life, Snapshot, WorkloadKey
-from kvberth.placement.status import status
+from kvberth.placement.removals import Candidates, Removals, removals
+from kvberth.placement.rest import Work, at_rest, work_on
+from kvberth.placement.snapshot import AtRest, KVCache, Life, Snapshot, WorkloadKey
+from kvberth.placement.status import active_rows, status
 from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
 from kvberth_schemas.events import KVCacheStatusV1
 
@@ -37,6 +38,7 @@ class _Draft:
     undecided: set[str] = field(default_factory=set)
     idle: set[tuple[str, str]] = field(default_factory=set)
     recheck: list[datetime] = field(default_factory=list)
+    at_rest: dict[str, AtRest] = field(default_factory=dict)
 
     def take(self, adding: Additions, removing: Removals, ended: list[Finish]) -> None:
         """Add what one KVCache needs; the new node comes before the old one leaves."""
@@ -54,6 +56,7 @@ class _Draft:
             undecided=frozenset(self.undecided),
             idle=frozenset(self.idle),
             recheck_at=min(self.recheck, default=None),
+            at_rest=self.at_rest,
         )
 
 
@@ -76,44 +79,57 @@ class _Planner:
     draft: _Draft = field(default_factory=_Draft)
 
     def consider(self, item: KVCache) -> None:
+        work = work_on(item, self.engines.of[item.name], self.snapshot)
         adding, removing, ended = Additions(), Removals(), list[Finish]()
         if self.snapshot.freshness.known and item.life in {Life.LIVE, Life.DELETED}:
-            adding = self._additions(item)
+            adding = self._additions(item, work)
             if not item.frozen:
                 off = frozenset(node for node, (why, _) in adding.refused.items() if why is Reason.TURNED_OFF)
-                removing = removals(item, self.engines, self.snapshot, self.policy.retry, self.now, off)
-            ended = self._finishes(item, {step.node for step in adding.steps})
-        outcome = self._outcome(item, adding, removing, ended)
+                candidates = Candidates(work.caches, off)
+                removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
+            ended = self._finishes(item, work, {step.node for step in adding.steps})
         self.draft.take(adding, removing, ended)
         if removing.questions - self.snapshot.live.keys():
             self.draft.undecided.add(item.name)
         self.draft.idle.update((item.name, node) for node in removing.idle)
+        self._tell(item, work, self._outcome(item, work, (adding, removing, ended)))
+
+    def _tell(self, item: KVCache, work: Work, outcome: Outcome) -> None:
         if self._is_finished(item, outcome):
             self.draft.finished.append(item.name)
-        else:
-            self.draft.statuses.append(status(outcome, self.now))
+            return
+        rows = active_rows(outcome)
+        self.draft.statuses.append(status(outcome, rows, self.now))
+        if self.snapshot.freshness.known and not (item.off or item.frozen):
+            busy = outcome.placed | outcome.removed | outcome.refused.keys() | outcome.kept.keys()
+            self.draft.at_rest[item.name] = at_rest(work, self.engines.of[item.name], self.snapshot, rows, busy)
 
-    def _additions(self, item: KVCache) -> Additions:
+    def _additions(self, item: KVCache, work: Work) -> Additions:
         if item.off or item.spec is None or not item.spec.accepted:
             return Additions()
-        caches = self.snapshot.caches.get(item.name, {})
-        return additions(item, self.engines.of[item.name], caches, self.snapshot.cluster, self.room)
+        return additions(item, work.bound, work.caches, self.snapshot.cluster, self.room)
 
-    def _finishes(self, item: KVCache, placed: set[str]) -> list[Finish]:
-        caches = self.snapshot.caches.get(item.name, {})
-        here = {node: cache for node, cache in caches.items() if node in self.snapshot.cluster.nodes}
-        for node, cache in here.items():
-            due = cache.wanted.since + self.policy.quiet_for if cache.stopping and cache.wanted else self.now
+    def _finishes(self, item: KVCache, work: Work, placed: set[str]) -> list[Finish]:
+        nodes = self.snapshot.cluster.nodes
+        stopping = [node for node, cache in work.caches.items() if cache.stopping and node in nodes]
+        if not stopping:
+            return []
+        here = {node: cache for node, cache in self.snapshot.caches[item.name].items() if node in nodes}
+        for node in stopping:
+            wanted = here[node].wanted
+            due = wanted.since + self.policy.quiet_for if wanted is not None else self.now
             if due > self.now and node not in placed:
                 self.draft.recheck.append(due)
         found = finishes(item, here, self.snapshot, self.policy.quiet_for, self.now)
         return [step for step in found if step.node not in placed]
 
-    def _outcome(self, item: KVCache, adding: Additions, removing: Removals, ended: list[Finish]) -> Outcome:
+    def _outcome(self, item: KVCache, work: Work, found: tuple[Additions, Removals, list[Finish]]) -> Outcome:
+        adding, removing, ended = found
         forgotten = {step.node for step in removing.steps if isinstance(step, Forget)}
         return Outcome(
             item=item,
             following=self.engines.of[item.name],
+            work=work,
             snapshot=self.snapshot,
             placed={step.node for step in adding.steps},
             removed={step.node for step in removing.steps} - forgotten,

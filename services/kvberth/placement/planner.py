@@ -16,7 +16,7 @@ from kvberth.placement.apply import Backend, Standing
 from kvberth.placement.calm import WINDOW
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import Freshness, LiveWorkload, Memory, WorkloadKey
+from kvberth.placement.snapshot import AtRest, Freshness, LiveWorkload, Memory, WorkloadKey
 from kvberth.placement.steps import AnyStep, Plan, Remove
 from kvberth.service import Telemetry
 from kvberth_schemas.events import KVCacheStatusV1
@@ -154,13 +154,15 @@ class _Remembered:
         self.statuses: dict[str, KVCacheStatusV1] = {}
         self._removals: dict[str, tuple[datetime, ...]] = {}
         self._idle: dict[tuple[str, str], datetime] = {}
+        self._at_rest: Mapping[str, AtRest] = {}
 
     def view(self) -> Memory:
-        return Memory(self.statuses, self._removals, self._idle)
+        return Memory(self.statuses, self._removals, self._idle, self._at_rest)
 
     def take(self, result: Plan, taken: list[AnyStep], now: datetime, *, known: bool) -> None:
         if known:  # while nothing is known, nothing has become busy either
             self._idle = {key: self._idle.get(key, now) for key in result.idle}
+            self._at_rest = result.at_rest
         recent = {name: tuple(time for time in times if now - time < WINDOW) for name, times in self._removals.items()}
         self._removals = {name: times for name, times in recent.items() if times}
         for step in taken:

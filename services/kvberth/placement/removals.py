@@ -31,14 +31,21 @@ class Removals:
     recheck: list[datetime] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The caches to be looked at, by node; `off` are the nodes of pools that were turned off."""
+
+    caches: Mapping[str, Cache]
+    off: frozenset[str]
+
+
 def removals(
-    item: KVCache, engines: Membership, snapshot: Snapshot, retry: timedelta, now: datetime, off_nodes: frozenset[str]
+    item: KVCache, candidates: Candidates, engines: Membership, snapshot: Snapshot, retry: timedelta, now: datetime
 ) -> Removals:
-    """Return what may be removed of a KVCache that is not frozen; `off_nodes`: those of pools that were turned off."""
+    """Return what may be removed of a KVCache that is not frozen."""
     judge = _Judge(item, engines, snapshot, retry, now)
-    caches = snapshot.caches.get(item.name, {})
-    for node in sorted(caches):
-        judge.consider(node, caches[node], off=item.off or node in off_nodes)
+    for node in sorted(candidates.caches):
+        judge.consider(node, candidates.caches[node], off=item.off or node in candidates.off)
     return judge.result
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kvberth.kvcache import GateSpec, KVCacheSpec
-from kvberth_schemas.events import KVCacheStatusV1, Resources, SocketGoneV1, SocketLostV1, SocketReadyV1
+from kvberth_schemas.events import KVCacheStatusV1, NodeRow, Resources, SocketGoneV1, SocketLostV1, SocketReadyV1
 from kvberth_schemas.wants import Why
 
 WorkloadKey = tuple[str, str]
@@ -78,6 +78,20 @@ class Engine:
     deleting: bool
     why_waiting: str
     cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class EngineGroup:
+    """Engines that belong alike as far as they themselves say: one model, the same directories. By node."""
+
+    model: str
+    host_paths: tuple[str, ...]
+    bound: dict[str, tuple[Engine, ...]]
+    """Those that stay."""
+    ending: dict[str, tuple[Engine, ...]]
+    """Bound and deleting: they still use their sockets."""
+    waiting: dict[str, Engine]
+    """By uid: those without a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +231,20 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class AtRest:
+    """The caches of a KVCache of which nothing is to be done: what was said of them, and all that it followed from.
+
+    Every mapping is by node, and has the same nodes in the order of their names.
+    """
+
+    item: KVCache
+    caches: Mapping[str, Cache] = field(default_factory=dict)
+    engines: Mapping[str, tuple[Engine, ...]] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    rows: dict[str, NodeRow] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What placement itself remembers of a namespace."""
 
@@ -225,6 +253,8 @@ class Memory:
     """By KVCache: when caches were removed lately."""
     idle_since: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
     """By KVCache and node: since when a cache was seen without an engine."""
+    at_rest: Mapping[str, AtRest] = field(default_factory=dict)
+    """By KVCache. Changes no plan, only what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +264,12 @@ class Snapshot:
     namespace: str
     term: int
     kvcaches: tuple[KVCache, ...]
-    engines: tuple[Engine, ...]
+    engines: tuple[EngineGroup, ...]
+    bound: Mapping[WorkloadKey, int]
+    """By workload: the engines that are bound and stay."""
     departed: tuple[DepartedEngine, ...]
-    processes: tuple[EngineProcess, ...]
+    orphans: tuple[EngineProcess, ...]
+    """Living processes whose pods are bound nowhere."""
     caches: Mapping[str, Mapping[str, Cache]]
     """By KVCache, by node."""
     cluster: Cluster

@@ -1,7 +1,6 @@
 """The status of a KVCache: one row per node, counts and conditions, as it stands after a plan's steps. Pure."""
 
 from datetime import datetime
-from functools import lru_cache
 
 from kvberth.kvcache import KVCacheSpec
 from kvberth.placement.conditions import Outcome, conditions
@@ -13,11 +12,13 @@ from kvberth_schemas.quantity import format_bytes
 _ABSENT = Cache()
 
 
-def status(outcome: Outcome, now: datetime) -> KVCacheStatusV1:
-    """Return what is to be said about a KVCache now."""
+def status(outcome: Outcome, active: tuple[NodeRow, ...], now: datetime) -> KVCacheStatusV1:
+    """Return what is to be said about a KVCache now; `active` are the rows of all but the caches at rest."""
     item, following, snapshot = outcome.item, outcome.following, outcome.snapshot
-    rows = _rows(outcome)
-    serving = {row.node for row in rows if row.state == "serving"}
+    resting = outcome.work.resting.rows
+    rows = resting | {row.node: row for row in active}
+    serving = {row.node for row in active if row.state == "serving"}
+    unserved = sum(len(engines) for node, engines in outcome.work.bound.items() if node not in serving)
     moved, moved_at = _moved(outcome, now)
     previous = snapshot.memory.statuses.get(item.name)
     return KVCacheStatusV1(
@@ -28,9 +29,9 @@ def status(outcome: Outcome, now: datetime) -> KVCacheStatusV1:
         term=snapshot.term,
         wanted_replicas=item.spec.replicas if item.spec is not None else 0,
         engines=following.engine_count,
-        engines_served=sum(len(engines) for node, engines in following.bound.items() if node in serving),
-        nodes=rows,
-        conditions=conditions(outcome, rows, now),
+        engines_served=following.engine_count - unserved,
+        nodes=tuple(rows[name] for name in sorted(rows)) if active else tuple(resting.values()),
+        conditions=conditions(outcome, active, now),
         moved=moved,
         moved_at=moved_at,
     )
@@ -49,15 +50,16 @@ def _moved(outcome: Outcome, now: datetime) -> tuple[str, datetime | None]:
     return previous.moved, previous.moved_at
 
 
-def _rows(outcome: Outcome) -> tuple[NodeRow, ...]:
-    caches = outcome.snapshot.caches.get(outcome.item.name, {})
+def active_rows(outcome: Outcome) -> tuple[NodeRow, ...]:
+    """Return the rows of the nodes that have to be looked at."""
+    caches = outcome.work.caches
     cluster = outcome.snapshot.cluster
     here = {node for node, cache in caches.items() if cache.asked or cache.running}
     here |= {node for node, cache in caches.items() if cache.stopping and cache.answers}
-    names = (here | set(outcome.following.bound)) - outcome.forgotten
+    names = (here | set(outcome.work.bound)) - outcome.forgotten
     known = (name for name in names if name in cluster.nodes or name in cluster.unreadable_nodes)
     shown = known if outcome.snapshot.freshness.known else iter(names)
-    return tuple(_row(outcome, name, caches.get(name, _ABSENT)) for name in sorted(shown))
+    return tuple(_row(outcome, name, caches.get(name, _ABSENT)) for name in shown)
 
 
 def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
@@ -65,35 +67,14 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
     following = outcome.following
     engines = [*following.bound.get(name, ()), *following.ending.get(name, ())]
     ready = cache.socket if isinstance(cache.socket, SocketReadyV1) else None
-    return _made(
-        name,
-        cache.wanted.pool if cache.wanted is not None else "",
-        state,
-        (ready.path, ready.incarnation, ready.memory_limit) if ready else (None, None, None),
-        tuple(sorted(engine.name for engine in engines)),
-        message,
-    )
-
-
-@lru_cache(maxsize=100_000)
-def _made(
-    node: str,
-    pool: str,
-    state: str,
-    socket: tuple[str | None, str | None, int | None],
-    engines: tuple[str, ...],
-    message: str,
-) -> NodeRow:
-    """Make a row, or give the same one again: almost all rows of a plan are those of the last one."""
-    path, incarnation, memory_limit = socket
     return NodeRow(
-        node=node,
-        pool=pool,
+        node=name,
+        pool=cache.wanted.pool if cache.wanted is not None else "",
         state=state,
-        socket=path,
-        incarnation=incarnation,
-        engines=engines,
-        memory_limit=memory_limit,
+        socket=ready.path if ready else None,
+        incarnation=ready.incarnation if ready else None,
+        engines=tuple(sorted(engine.name for engine in engines)),
+        memory_limit=ready.memory_limit if ready else None,
         message=message,
     )
 

@@ -1,11 +1,12 @@
 """What a plan consists of: steps for `apply`, statuses for readers, questions that must be answered first."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kvberth.kvcache import CacheSize, GateSpec
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import WorkloadKey
+from kvberth.placement.snapshot import AtRest, WorkloadKey
 from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.wants import Why
 
@@ -71,3 +72,5 @@ class Plan:
     """KVCache and node of caches without an engine."""
     recheck_at: datetime | None
     """When time alone may change the plan."""
+    at_rest: Mapping[str, AtRest] = field(default_factory=dict, compare=False)
+    """By KVCache: what the next plan need not look at again; no part of the decision."""
