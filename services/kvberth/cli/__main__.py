@@ -11,7 +11,7 @@ from rich.markup import escape
 from kvberth import __version__
 from kvberth.bare.stack import StackError
 from kvberth.bus import BusError
-from kvberth.cli import demo, events, nodes, objects, services, stack, status
+from kvberth.cli import demo, events, nodes, objects, scenario, services, stack, status
 from kvberth.cli.errors import CommandError
 from kvberth.service import ServiceError
 
@@ -31,6 +31,7 @@ _OBJECTS = "Engines and caches"
 app.command(rich_help_panel=_STACK)(demo.demo)
 app.command(rich_help_panel=_STACK)(stack.up)
 app.command(rich_help_panel=_STACK)(stack.down)
+app.add_typer(scenario.app, name="scenario", rich_help_panel=_STACK)
 app.command(rich_help_panel=_OBJECTS)(objects.apply)
 app.command(rich_help_panel=_OBJECTS)(objects.delete)
 app.command(rich_help_panel=_OBJECTS)(objects.scale)

@@ -1,0 +1,92 @@
+"""`kvberth scenario run`: stories that run against a whole stack."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from kvberth.cli.signals import on_signals, until_signal
+from kvberth.scenario.backend.bare import BareBackend
+from kvberth.scenario.format import FormatError, Scenario, load
+from kvberth.scenario.result import Outcome, document, failed, summary
+from kvberth.scenario.run import RunOptions, run_all
+
+app = typer.Typer(
+    no_args_is_help=True, help="Run scenarios: what is done to a whole stack, and what must then be true."
+)
+
+_INTERRUPTED = 130
+_CANNOT_RUN = 2
+
+
+@app.callback()
+def root() -> None:
+    """Keep `run` a command of its own."""
+
+
+@app.command()
+def run(
+    files: Annotated[list[Path], typer.Argument(help="Scenario files (docs/scenarios.md).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+    backend: Annotated[str, typer.Option("--backend", help="'bare': a stack of its own on this machine.")] = "bare",
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Run on a Kubernetes cluster.")] = None,
+    node_driver: Annotated[
+        str | None, typer.Option("--node-driver", help="Command that takes nodes of a cluster down and up.")
+    ] = None,
+    time_factor: Annotated[
+        float,
+        typer.Option("--time-factor", min=0.001, max=1.0, help="Shortens named waits of a minute or more; printed."),
+    ] = 1.0,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="Folder for the logs and events of failed scenarios.")
+    ] = None,
+) -> None:
+    """Run scenarios one after the other, each in a stack of its own that leaves nothing behind.
+
+    Exit status: 0 when none failed (skipped ones did not), 1 when one did, 2 when they can't be run at all.
+    """
+    out = Console(stderr=as_json, highlight=False, soft_wrap=True, markup=False)
+    if kubeconfig is not None or node_driver is not None or backend != "bare":
+        _cannot("scenarios run on the bare backend so far; the one for Kubernetes isn't built yet (use --backend bare)")
+    scenarios = _load(files)
+    outcomes: list[Outcome] = []
+    if asyncio.run(_run(scenarios, RunOptions(time_factor, keep), out, outcomes)):
+        raise typer.Exit(_INTERRUPTED)
+    out.print(f"\n{summary(outcomes)}")
+    if as_json:
+        sys.stdout.write(json.dumps(document(outcomes)) + "\n")
+    if failed(outcomes):
+        raise typer.Exit(1)
+
+
+async def _run(
+    scenarios: list[tuple[Path, Scenario]], options: RunOptions, out: Console, outcomes: list[Outcome]
+) -> bool:
+    signalled = on_signals()
+
+    async def work() -> None:
+        outcomes.extend(await run_all(scenarios, BareBackend(), options, out.print))
+
+    return await until_signal(signalled, work())
+
+
+def _load(files: list[Path]) -> list[tuple[Path, Scenario]]:
+    """Read them all before any is run: a fault in the last one must not show after minutes."""
+    loaded, faults = [], []
+    for file in files:
+        try:
+            loaded.append((file, load(file)))
+        except FormatError as error:
+            faults.append(str(error))
+    if faults:
+        _cannot("\n".join(faults))
+    return loaded
+
+
+def _cannot(sentence: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(sentence)
+    raise typer.Exit(_CANNOT_RUN)

@@ -1,0 +1,1 @@
+"""Where a scenario runs: one small protocol, and an implementation per backend."""

@@ -1,0 +1,153 @@
+"""The bare backend: a stack per scenario, and what its verbs do to it."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from kvberth.scenario.backend.bare import environment, files
+from kvberth.scenario.backend.bare.look import Looker
+from kvberth.scenario.backend.bare.nodes import AddedNodes
+from kvberth.scenario.backend.bare.objects import Objects
+from kvberth.scenario.backend.bare.signals import Signals
+from kvberth.scenario.backend.bare.stack import BareStack
+from kvberth.scenario.backend.listener import Listener
+from kvberth.scenario.backend.protocol import ScenarioError, Setting
+from kvberth.scenario.backend.publish import publish
+from kvberth.scenario.facts import Facts, Heard, Mark
+from kvberth.scenario.format import Expectation, Step
+from kvberth_schemas.manifests import load_documents
+
+READY_WITHIN_S = 60.0
+
+
+class BareWorld:
+    """One running stack."""
+
+    def __init__(self, stack: BareStack, listener: Listener, setting: Setting, nodes: Sequence[str]) -> None:
+        self._stack = stack
+        self._listener = listener
+        self._looker = Looker(stack, listener, nodes)
+        self._signals = Signals(stack, self._looker)
+        self._objects = Objects(listener.bus, self._looker, setting)
+        self.added = AddedNodes(stack)
+        self.peers = files.Peers()
+
+    @property
+    def heard(self) -> Sequence[Heard]:
+        """Everything that was said on the bus so far."""
+        return self._listener.heard
+
+    async def changed(self, timeout_s: float) -> None:
+        """Wait until something new was said, at most so long."""
+        await self._listener.changed(timeout_s)
+
+    async def look(self, expectations: Sequence[Expectation]) -> Facts:
+        """Find out what expectations are about."""
+        if self._listener.overflown:
+            raise ScenarioError(
+                f"the bus said more than {len(self._listener.heard)} messages; a scenario keeps no more"
+            )
+        return await self._looker.look(expectations)
+
+    async def do(self, step: Step, marks: dict[str, Mark]) -> str:  # noqa: ARG002 (the protocol's)
+        """Carry out a verb."""
+        kind, value = step.kind, step.value
+        signals = self._signals
+        match kind:
+            case "kill":
+                return await signals.kill(value.target, value.signal)
+            case "pause" | "resume" | "restart" | "stop" | "start":
+                return str(await getattr(signals, kind)(value))
+            case "wipe":
+                return await signals.wipe_nats()
+            case "node_down" | "node_up":
+                return str(await getattr(signals, kind)(value))
+            case "node_add":
+                self._looker.nodes.append(value.name)
+                return await self.added.add(value)
+            case "node_label":
+                return await self.added.label(value, self._signals)
+            case "publish":
+                return await publish(value, self._listener.url, self.heard)
+            case "files":
+                return await asyncio.to_thread(files.act, value, self._stack.layout.root)
+            case "peer":
+                return await self.peers.put(value, self._stack.layout.root)
+            case _:
+                return await self._objects.do(kind, value)
+
+    async def ready(self, nodes: Sequence[str]) -> None:
+        """Wait until the stack works: every node is ready, and the last states are known."""
+        deadline = asyncio.get_running_loop().time() + READY_WITHIN_S
+        while True:
+            facts = self._listener.facts()
+            up = {node.name for node in facts.nodes if node.ready}
+            if facts.scheduler_known and facts.placement_known and up >= set(nodes):
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise ScenarioError(
+                    f"of the nodes {', '.join(nodes)} only {sorted(up)} were ready in {READY_WITHIN_S:g} s"
+                )
+            await self.changed(0.1)
+
+    async def keep(self, folder: Path) -> None:
+        """Write logs, records and events into a folder."""
+        await asyncio.to_thread(self._keep, folder)
+
+    def _keep(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in (self._stack.layout.logs, self._stack.layout.state / "nodes"):
+            if source.is_dir():
+                shutil.copytree(
+                    source, folder / source.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.lock")
+                )
+        if self._stack.output.exists():
+            shutil.copy(self._stack.output, folder / "up.log")
+        with (folder / "events.jsonl").open("w") as out:
+            for one in self.heard:
+                about = {"time": one.time.isoformat(), "id": one.id, "subject": one.subject, "type": one.type}
+                out.write(json.dumps({**about, "cause": one.cause, "data": one.body}) + "\n")
+
+
+class BareBackend:
+    """Stacks on this machine."""
+
+    name = "bare"
+    abilities = frozenset({"bare"})
+
+    @asynccontextmanager
+    async def world(self, setting: Setting) -> AsyncIterator[BareWorld]:
+        """Run a stack of its own for a scenario."""
+        text, nodes = _nodes(setting)
+        env = {**setting.scenario.options.env, **environment.settings(setting.timing)}
+        stack = BareStack(text, env)
+        try:
+            url = await stack.start()
+            async with Listener(url) as listener:
+                world = BareWorld(stack, listener, setting, nodes)
+                try:
+                    await world.ready(nodes)
+                    yield world
+                finally:
+                    await world.peers.close()
+                    await world.added.close()
+        finally:
+            # Whatever ended the block, Ctrl-C included: nothing may be left, so this part is not cancelled.
+            left = await asyncio.shield(asyncio.ensure_future(stack.end()))
+        if left:
+            raise ScenarioError(f"the stack left something behind: {'; '.join(left)}")
+
+
+def _nodes(setting: Setting) -> tuple[str, list[str]]:
+    scenario = setting.scenario
+    if scenario.nodes_file is None:
+        return environment.nodes_text(scenario.nodes), [spec.name for spec in scenario.nodes]
+    path = setting.folder / scenario.nodes_file
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"the nodes file {path} can't be read: {error}") from error
+    return text, [item.name for item in load_documents(text, str(path))]

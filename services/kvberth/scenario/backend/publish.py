@@ -1,0 +1,92 @@
+"""Says things on the bus that nobody of kvberth said: raw bytes, duplicates, late and changed messages."""
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.js.errors import Error as StreamError
+
+from kvberth.scenario.backend.protocol import ScenarioError
+from kvberth.scenario.facts import Heard
+from kvberth.scenario.format.verbs import Again, Publish
+from kvberth.scenario.judge.events import matches
+from kvberth_schemas.envelope import MESSAGE_ID, Envelope
+
+CONNECT_WITHIN_S = 5
+_SOURCE = "/kvberth/scenario/outsider"
+
+
+async def publish(what: Publish, url: str, heard: Sequence[Heard]) -> str:
+    """Publish a message as often as it says.
+
+    Raises:
+        ScenarioError: the bus does not take it, or there is no such earlier message.
+    """
+    try:
+        client = await nats.connect(url, connect_timeout=CONNECT_WITHIN_S, allow_reconnect=False)
+    except (OSError, NatsError) as error:
+        raise ScenarioError(f"the bus can't be reached: {error}") from error
+    try:
+        subject, body, headers = await _message(what, client, heard)
+        for _ in range(what.times):
+            await client.publish(subject, body, headers=headers or None)
+        await client.flush(timeout=CONNECT_WITHIN_S)
+    except (OSError, NatsError, StreamError) as error:
+        raise ScenarioError(f"the bus does not take it: {error}") from error
+    finally:
+        await client.close()
+    return f"{len(body)} bytes on {subject}"
+
+
+async def _message(what: Publish, client: Client, heard: Sequence[Heard]) -> tuple[str, bytes, dict[str, str]]:
+    if what.again is not None:
+        return await _earlier(what.again, what, client, heard)
+    if what.subject is None:
+        raise ScenarioError("'publish' needs a 'subject' beside its body")
+    headers = _envelope(what.type, what.subject).headers() if what.type else {}
+    return what.subject, _body(what), headers | what.headers
+
+
+def _body(what: Publish) -> bytes:
+    if what.kind == "json":
+        return json.dumps(what.value).encode()
+    return base64.b64decode(what.value) if what.kind == "base64" else str(what.value).encode()
+
+
+def _envelope(kind: str, subject: str) -> Envelope:
+    return Envelope(str(uuid.uuid4()), f"kvberth.{kind}.v1", _SOURCE, datetime.now(UTC), subject)
+
+
+async def _earlier(
+    again: Again, what: Publish, client: Client, heard: Sequence[Heard]
+) -> tuple[str, bytes, dict[str, str]]:
+    found = [one for one in heard if matches(again.event, one)]
+    if not found:
+        raise ScenarioError(f"nothing was heard like: {again.event}")
+    one = found[0 if again.which == "first" else -1]
+    stored = await client.jetstream().get_msg(one.stream, one.sequence)
+    headers = {name: value for name, value in (stored.headers or {}).items() if not name.startswith("Nats-Expected")}
+    if again.id == "new":
+        headers |= dict.fromkeys((MESSAGE_ID, "ce-id"), str(uuid.uuid4()))
+    body = stored.data or b""
+    if again.fields:
+        body = json.dumps(changed(json.loads(body), again.fields)).encode()
+    return what.subject or one.subject, body, headers | what.headers
+
+
+def changed(body: Any, fields: Mapping[str, Any]) -> Any:  # noqa: ANN401 (any JSON)
+    """Give a body with other values at dotted paths; pure."""
+    result = json.loads(json.dumps(body))
+    for path, value in fields.items():
+        *outer, last = path.split(".")
+        inner = result
+        for part in outer:
+            inner = inner[int(part)] if isinstance(inner, list) else inner.setdefault(part, {})
+        inner[int(last) if isinstance(inner, list) else last] = value
+    return result

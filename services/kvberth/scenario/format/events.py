@@ -1,0 +1,54 @@
+"""Which message of the bus is meant. Pure."""
+
+from typing import Any
+
+from pydantic import Field
+
+from kvberth.scenario.format.base import Name, OneOf, Part, Regex
+
+
+class Comparison(OneOf):
+    """A rule for one value, where equality is not enough."""
+
+    matches: Regex | None = None
+    """A regular expression that is found in the value's text."""
+    differs: Any = None
+    """Any other value than this one."""
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class EventMatch(Part):
+    """Messages of the bus: all that is written must hold."""
+
+    type: str | None = Field(None, examples=["pod.scheduled", "socket.ready", "want.cache"])
+    """The type without ``kvberth.`` and version: ``pod.scheduled``, ``cache.moved``, ``want.cache``."""
+    subject: str | None = None
+    """A pattern over the NATS subject, as in NATS: ``*`` is one token, ``>`` all that follow."""
+    node: Name | None = None
+    """The node that the message names, in its subject or its field ``node``."""
+    namespace: Name | None = None
+    name: Name | None = None
+    """The thing that it is about: a KVCache, a node, or a pod's name."""
+    fields: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the body by dotted path, ``*`` for any item of a list: a value that it must equal, or a comparison
+    (``{matches: …}``, ``{differs: …}``, ``{at_least: …}``, ``{at_most: …}``)."""
+
+    def __str__(self) -> str:
+        """Describe it."""
+        words = [self.type or "any message"]
+        words += [f"on {self.node}"] if self.node else []
+        words += [f"about {'/'.join(filter(None, (self.namespace, self.name)))}"] if self.name or self.namespace else []
+        words += [f"on {self.subject}"] if self.subject else []
+        words += (
+            ["with " + ", ".join(f"{path} {told(rule)}" for path, rule in self.fields.items())] if self.fields else []
+        )
+        return " ".join(words)
+
+
+def told(rule: object) -> str:
+    """Describe a rule for a value."""
+    if isinstance(rule, dict) and len(rule) == 1 and next(iter(rule)) in Comparison.model_fields:
+        word, value = next(iter(rule.items()))
+        return f"{word.replace('_', ' ')} {value!r}"
+    return f"= {rule!r}"

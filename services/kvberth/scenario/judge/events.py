@@ -1,0 +1,133 @@
+"""Judges what was said on the bus. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from kvberth.scenario.facts import Facts, Heard, Verdict
+from kvberth.scenario.format.events import Comparison, EventMatch
+from kvberth.scenario.format.expectations import EventSeen, InOrder, StartOrder
+
+_SHOWN = 5
+_MISSING = object()
+
+
+def seen(expected: EventSeen, facts: Facts) -> Verdict:
+    """So many matching messages."""
+    found = [heard for heard in since(facts, expected.since) if matches(expected, heard)]
+    shown = "; ".join(map(str, found[-_SHOWN:]))
+    return Verdict(expected.count.allows(len(found)), f"{len(found)} of them" + (f": {shown}" if shown else ""))
+
+
+def in_order(expected: InOrder, facts: Facts) -> Verdict:
+    """Each after the one before; others may stand between."""
+    found: list[Heard] = []
+    rest = iter(since(facts, expected.since))
+    for match in expected.events:
+        heard = next((heard for heard in rest if matches(match, heard)), None)
+        if heard is None:
+            after = f"after {found[-1]}" if found else "at all"
+            return Verdict(False, f"no {match} {after}")
+        found.append(heard)
+    return Verdict(True, "; ".join(map(str, found)))
+
+
+def start_order(expected: StartOrder, facts: Facts) -> Verdict:
+    """The last word about the cache's socket before each engine's start is that it answered."""
+    said = since(facts, expected.since)
+    starts = _starts(said, expected)
+    if not starts:
+        return Verdict(False, f"no engine of {expected.workload} was started")
+    sockets = [h for h in facts.heard if h.type.startswith("socket.") and h.name == expected.kvcache]
+    sockets = [h for h in sockets if h.namespace == expected.namespace]
+    for start, at in starts:
+        before = [h for h in sockets if h.node == start.node and h.time <= at]
+        if not before or before[-1].type != "socket.ready":
+            later = next(
+                (h for h in sockets if h.node == start.node and h.type == "socket.ready" and h.time > at), None
+            )
+            late = (
+                f"its cache answered {(later.time - at).total_seconds():.3f} s later" if later else "no cache answered"
+            )
+            return Verdict(
+                False, f"engine {start.body.get('name')} started on {start.node} at {at:%H:%M:%S.%f}; {late}"
+            )
+    return Verdict(True, f"{len(starts)} engines started, each after its cache answered")
+
+
+def _starts(said: Iterable[Heard], expected: StartOrder) -> list[tuple[Heard, datetime]]:
+    """Give the first word about every life of the workload's engines, and when it began."""
+    first: dict[object, Heard] = {}
+    for heard in said:
+        body = heard.body
+        ours = heard.type == "process.started" and body.get("role") == "engine"
+        if ours and heard.namespace == expected.namespace and is_workload(body.get("workload"), expected.workload):
+            first.setdefault((heard.node, body.get("pid"), body.get("started")), heard)
+    return [(heard, datetime.fromisoformat(str(heard.body["started"]))) for heard in first.values()]
+
+
+def is_workload(told: object, name: str) -> bool:
+    """Whether ``Kind/name`` is that workload."""
+    return str(told or "").partition("/")[2] == name
+
+
+def since(facts: Facts, mark: str | None) -> Sequence[Heard]:
+    """Give what was said after a mark, or since the window began."""
+    return facts.heard[facts.marks[mark].heard if mark else facts.begun :]
+
+
+def matches(match: EventMatch, heard: Heard) -> bool:
+    """Whether a message is one of those that are meant."""
+    return (
+        (match.type is None or match.type == heard.type)
+        and (match.node is None or match.node in {heard.node, heard.body.get("node")})
+        and (match.namespace is None or match.namespace == heard.namespace)
+        and (match.name is None or match.name == heard.name)
+        and (match.subject is None or on_subject(match.subject, heard.subject))
+        and all(any(fits(rule, value) for value in values(heard.body, path)) for path, rule in match.fields.items())
+    )
+
+
+def on_subject(pattern: str, subject: str) -> bool:
+    """Whether a subject is one of a NATS pattern's."""
+    wanted, given = pattern.split("."), subject.split(".")
+    if wanted[-1] == ">":
+        wanted, given = wanted[:-1], given[: len(wanted) - 1] if len(given) >= len(wanted) else []
+        if not given:
+            return not wanted
+    return len(wanted) == len(given) and all(w in {"*", g} for w, g in zip(wanted, given, strict=True))
+
+
+def values(body: object, path: str) -> list[Any]:
+    """Give the values at a dotted path (one or more where it has ``*``, a single `_MISSING` where there is none)."""
+    found: list[Any] = [body]
+    for part in path.split("."):
+        found = [inner for value in found for inner in _inner(value, part)]
+    return found or [_MISSING]
+
+
+def _inner(value: object, part: str) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values()) if part == "*" else [value[part]] if part in value else []
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if part == "*":
+            return list(value)
+        return [value[int(part)]] if part.isdecimal() and int(part) < len(value) else []
+    return []
+
+
+def fits(rule: object, value: object) -> bool:
+    """Whether a value obeys a rule: equality, or a comparison."""
+    if not (isinstance(rule, dict) and len(rule) == 1 and next(iter(rule)) in Comparison.model_fields):
+        return value is not _MISSING and value == rule
+    compare = Comparison.model_validate(rule)
+    if compare.kind == "differs":
+        return bool(value != compare.differs)
+    if value is _MISSING:
+        return False
+    if compare.kind == "matches":
+        return re.search(str(compare.matches), str(value)) is not None
+    if not isinstance(value, int | float):
+        return False
+    return value >= compare.value if compare.kind == "at_least" else bool(value <= compare.value)

@@ -1,0 +1,171 @@
+"""Tells one scenario: its steps in order, each with its deadline, until the end or the first step that fails."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kvberth.scenario.backend.protocol import ScenarioError, World
+from kvberth.scenario.capabilities import missing
+from kvberth.scenario.durations import Timing
+from kvberth.scenario.facts import Mark
+from kvberth.scenario.format import Expectation, Scenario, Step
+from kvberth.scenario.format.steps import During
+from kvberth.scenario.result import Failure, Outcome
+from kvberth.scenario.watch import Await, StepFailed, Watcher
+
+EXPECT_WITHIN_S = 5.0
+WAIT_WITHIN_S = 30.0
+DO_WITHIN_S = 60.0
+"""Every verb ends by itself; this is for a defect of the backend."""
+
+_MAX_NAME = 120
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Teller:
+    """One telling of one scenario in one world."""
+
+    scenario: Scenario
+    timing: Timing
+    abilities: frozenset[str]
+    world: World
+    outcome: Outcome
+    say: Say
+    watcher: Watcher = field(init=False)
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.watcher = Watcher(self.world)
+        self._marked = {name: list(_compared(self.scenario, name)) for name in _marks(self.scenario)}
+
+    async def tell(self) -> None:
+        """Carry out every step; what fails stands in the outcome, and ends the story."""
+        deadline = self.timing.seconds(self.scenario.deadline)
+        try:
+            async with asyncio.timeout(deadline):
+                await self._steps(self.scenario.steps, "")
+        except StepFailed as failed:
+            self.outcome.failures += failed.failures
+        except TimeoutError:
+            seen = f"it is not; the last step that began is {self._step_now}"
+            self.outcome.failures.append(Failure(self._step_now, f"the scenario is told within {deadline:g} s", seen))
+
+    async def _steps(self, steps: Sequence[Step], before: str) -> None:
+        for index, step in enumerate(steps, 1):
+            await self._step(f"{before}{index}", step)
+
+    async def _step(self, number: str, step: Step) -> None:
+        self._step_now = self._step_name(number, step)
+        if lacks := missing(step.needs, step.requires, self.abilities):
+            self._leave_out(self._step_now, lacks)
+            return
+        began = time.monotonic()
+        try:
+            result = await self._carry_out(number, step)
+        except StepFailed:
+            self.say(self._line("FAILED", self._step_name(number, step), ""))
+            raise
+        except ScenarioError as error:
+            self.say(self._line("FAILED", self._step_name(number, step), ""))
+            raise StepFailed([Failure(self._step_name(number, step), str(step), str(error))]) from error
+        took = time.monotonic() - began
+        if result is not None:
+            self.say(self._line("ok", self._step_name(number, step), f"{took:.2f} s{f', {result}' if result else ''}"))
+
+    async def _carry_out(self, number: str, step: Step) -> str | None:
+        match step.kind:
+            case "expect":
+                return await self._await(number, step, EXPECT_WITHIN_S)
+            case "wait":
+                return await self._await(number, step, WAIT_WITHIN_S)
+            case "during":
+                await self._during(number, step.value)
+                return ""
+            case "mark":
+                return await self._mark(step.value)
+        try:
+            async with asyncio.timeout(DO_WITHIN_S):
+                return await self.world.do(step, self.watcher.marks)
+        except TimeoutError as error:
+            raise ScenarioError(f"it did not end within {DO_WITHIN_S:g} s") from error
+
+    async def _await(self, number: str, step: Step, default_s: float) -> str | None:
+        name = self._step_name(number, step)
+        kept = self._kept(name, step.value)
+        if not kept:
+            return None
+        whole = self.timing.seconds(step.within) if step.within else default_s
+        within = [self.timing.seconds(item.within) if item.within else whole for item in kept]
+        met = await self.watcher.until_met(Await(name, kept, within, step.after))
+        for index, item in enumerate(kept):
+            if item.measure:
+                self.outcome.measures[item.measure] = met[index]
+        return f"within {whole:g} s"
+
+    async def _during(self, number: str, window: During) -> None:
+        name = self._step_now
+        never, always = self._kept(name, window.never or []), self._kept(name, window.always or [])
+        outer, self.watcher.begun = self.watcher.begun, len(self.world.heard)
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(self.watcher.watch(name, never, always), name=f"watch {number}")
+                await self._steps(window.steps, f"{number}.")
+                await asyncio.sleep(self.timing.seconds(window.last))  # the window itself, no wait for something
+                watching.cancel()
+        except ExceptionGroup as group_error:
+            matched, rest = group_error.split(StepFailed)
+            if matched is None or rest is not None:
+                raise
+            raise StepFailed(_failures(matched)) from group_error
+        finally:
+            self.watcher.begun = outer
+
+    async def _mark(self, name: str) -> str:
+        facts = await self.watcher.look(self._marked.get(name, []))
+        lines = {target: len(found) for target, found in facts.logs.items() if not isinstance(found, str)}
+        samples = {target: found for target, found in facts.metrics.items() if not isinstance(found, str)}
+        mark = Mark(facts.at, len(facts.heard), facts.lives, facts.answers, samples, lines)
+        self.watcher.marks[name] = mark
+        return f"{len(mark.lives)} processes, {mark.heard} messages so far"
+
+    def _kept(self, name: str, expectations: Sequence[Expectation]) -> list[Expectation]:
+        kept = []
+        for item in expectations:
+            lacks = missing(item.needs, item.requires, self.abilities)
+            if lacks:
+                self._leave_out(f"{name.partition(':')[0]}: {item}", lacks)
+            else:
+                kept.append(item)
+        return kept
+
+    def _leave_out(self, what: str, lacks: str) -> None:
+        self.outcome.left_out.append(f"{what}: {lacks}")
+        self.say(self._line("skipped", what, lacks))
+
+    def _step_name(self, number: str, step: Step) -> str:
+        text = f"{number}: {step}"
+        return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME - 1]}…"
+
+    def _line(self, word: str, what: str, detail: str) -> str:
+        return f"{time.monotonic() - self.started:6.1f} s  {word:<7} {what}" + (f"  ({detail})" if detail else "")
+
+    _step_now: str = "none"
+
+
+def _failures(group: BaseException) -> list[Failure]:
+    if isinstance(group, BaseExceptionGroup):
+        return [failure for inner in group.exceptions for failure in _failures(inner)]
+    return group.failures if isinstance(group, StepFailed) else []
+
+
+def _marks(scenario: Scenario) -> set[str]:
+    return {step.mark for _, step in scenario.all_steps() if step.mark}
+
+
+def _compared(scenario: Scenario, mark: str) -> Sequence[Expectation]:
+    """Give the expectations that look back to a mark, so that it remembers what they compare with."""
+    parts = [part for _, step in scenario.all_steps() for item in step.expectations() for part in item.parts()]
+    return [part for part in parts if getattr(part.value, "since", None) == mark]

@@ -1,0 +1,120 @@
+"""Waits for expectations, and watches over them in a window. Knows time and the world; judges nothing itself."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from kvberth.scenario.backend.protocol import World
+from kvberth.scenario.facts import Facts, Heard, Mark
+from kvberth.scenario.format import Expectation
+from kvberth.scenario.format.steps import After
+from kvberth.scenario.judge import judge
+from kvberth.scenario.judge.events import matches, since
+from kvberth.scenario.result import Failure
+
+LOOK_EVERY_S = 0.05
+_LAST_EVENTS = 8
+
+
+class StepFailed(Exception):  # noqa: N818 (it is how a story ends, no error of the program)
+    """A step's expectations were not met."""
+
+    def __init__(self, failures: list[Failure]) -> None:
+        super().__init__("; ".join(f"{failure.expected}: {failure.seen}" for failure in failures))
+        self.failures = failures
+
+
+@dataclass
+class Await:
+    """One `expect` or `wait`."""
+
+    step: str
+    expectations: Sequence[Expectation]
+    within_s: Sequence[float]
+    """Of each of them."""
+    after: After | None = None
+    met: dict[int, float] = field(default_factory=dict)
+    """Seconds at which each came true, since when it holds."""
+
+
+@dataclass
+class Watcher:
+    """Looks at one world, with the marks that were set."""
+
+    world: World
+    marks: dict[str, Mark] = field(default_factory=dict)
+    begun: int = 0
+    """From which message on counts what names no mark."""
+
+    async def look(self, expectations: Sequence[Expectation]) -> Facts:
+        """Look once."""
+        return replace(await self.world.look(expectations), marks=self.marks, begun=self.begun)
+
+    async def until_met(self, what: Await) -> dict[int, float]:
+        """Wait until all hold in one look; give when each came true, in seconds.
+
+        Raises:
+            StepFailed: one did not in its time.
+        """
+        started = time.monotonic()
+        while True:
+            facts = await self.look(what.expectations)
+            origin = _origin(what.after, facts)
+            elapsed = time.monotonic() - started if origin is None else (facts.at - origin).total_seconds()
+            verdicts = [judge(item, facts) for item in what.expectations]
+            waits_for_event = what.after is not None and origin is None
+            for index, verdict in enumerate(verdicts):
+                if not verdict.holds or waits_for_event:
+                    what.met.pop(index, None)
+                else:
+                    what.met.setdefault(index, elapsed)
+            late = [i for i, at in enumerate(what.within_s) if what.met.get(i, elapsed) > at]
+            if late:
+                raise StepFailed([self._failure(what, i, verdicts[i].seen, facts.heard) for i in late])
+            if len(what.met) == len(what.expectations):
+                return what.met
+            await self.world.changed(LOOK_EVERY_S)
+
+    async def watch(self, step: str, never: Sequence[Expectation], always: Sequence[Expectation]) -> None:
+        """Look again and again until cancelled.
+
+        Raises:
+            StepFailed: something held that must never hold, or did not hold that always must.
+        """
+        while True:
+            facts = await self.look([*never, *always])
+            held = [(item, judge(item, facts)) for item in never]
+            failures = [
+                Failure(step, f"never: {item}", _with_events(verdict.seen, facts.heard))
+                for item, verdict in held
+                if verdict.holds
+            ]
+            kept = [(item, judge(item, facts)) for item in always]
+            failures += [
+                Failure(step, f"always: {item}", _with_events(verdict.seen, facts.heard))
+                for item, verdict in kept
+                if verdict.holds is False
+            ]
+            if failures:
+                raise StepFailed(failures)
+            await self.world.changed(LOOK_EVERY_S)
+
+    def _failure(self, what: Await, index: int, seen: str, heard: Sequence[Heard]) -> Failure:
+        bound = f"within {what.within_s[index]:g} s" + (f" after {what.after}" if what.after else "")
+        at = what.met.get(index)
+        late = f"only after {at:.3f} s: " if at is not None else ""
+        return Failure(what.step, f"{what.expectations[index]} {bound}", _with_events(late + seen, heard))
+
+
+def _origin(after: After | None, facts: Facts) -> datetime | None:
+    """Give the time of the message that the clock starts at; None: the step's own start."""
+    if after is None:
+        return None
+    found = [one.time for one in since(facts, after.since) if matches(after, one)]
+    return found[0 if after.which == "first" else -1] if found else None
+
+
+def _with_events(seen: str, heard: Sequence[Heard]) -> str:
+    last = "; ".join(map(str, heard[-_LAST_EVENTS:]))
+    return f"{seen}. The last events: {last}" if last else f"{seen}. Nothing was said on the bus"
