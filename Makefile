@@ -21,6 +21,7 @@ check: .venv/dev.stamp ## Lint, types, import contracts, generated files
 	@$(BIN)/python -m mypy
 	@$(BIN)/lint-imports --no-cache | tail -n 3
 	@$(BIN)/python -m kvberth_schemas.publish --check
+	@$(BIN)/python -m kvberth.scenario.format.schema --check
 
 unit: .venv/dev.stamp ## Pure tests
 	@echo '== unit and property tests'
@@ -38,6 +39,7 @@ test-kube: .venv/dev.stamp ## Tests against a real API server without nodes; KUB
 scenarios: .venv/dev.stamp ## Stories on the bare backend
 	@echo '== scenarios on the bare backend'
 	@$(PYTEST) -q -m "not long" tests/scenario
+	@$(BIN)/python -m kvberth.cli scenario run --time-factor 0.02 tests/scenarios/*.yaml
 
 scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@echo '== long scenarios: NATS dead for a minute at each step of a move'
@@ -45,6 +47,7 @@ scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 
 schemas: .venv/dev.stamp ## Generate the JSON Schema files anew
 	@$(BIN)/python -m kvberth_schemas.publish
+	@$(BIN)/python -m kvberth.scenario.format.schema
 
 clean: ## Remove what the targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

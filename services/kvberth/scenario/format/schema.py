@@ -1,6 +1,6 @@
 """Writes the JSON Schema of scenario files, for editors and other tools.
 
-Run as ``python -m kvberth.scenario.format.schema``; with ``--check`` it writes nothing and says whether the file is old.
+Run as ``python -m kvberth.scenario.format.schema``; with ``--check`` it writes nothing and says if it is old.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Judges what was said on the bus. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from heapq import merge
 from typing import Any
 
 from kvberth.scenario.facts import Facts, Heard, Verdict
@@ -23,7 +24,7 @@ def seen(expected: EventSeen, facts: Facts) -> Verdict:
 def in_order(expected: InOrder, facts: Facts) -> Verdict:
     """Each after the one before; others may stand between."""
     found: list[Heard] = []
-    rest = iter(since(facts, expected.since))
+    rest = _by_time(since(facts, expected.since))
     for match in expected.events:
         heard = next((heard for heard in rest if matches(match, heard)), None)
         if heard is None:
@@ -31,6 +32,12 @@ def in_order(expected: InOrder, facts: Facts) -> Verdict:
             return Verdict(False, f"no {match} {after}")
         found.append(heard)
     return Verdict(True, "; ".join(map(str, found)))
+
+
+def _by_time(said: Sequence[Heard]) -> Iterator[Heard]:
+    """Merge the streams, which arrive independently; within a stream its own order counts, late messages included."""
+    streams = {heard.stream for heard in said}
+    return merge(*([one for one in said if one.stream == stream] for stream in streams), key=lambda one: one.time)
 
 
 def start_order(expected: StartOrder, facts: Facts) -> Verdict:

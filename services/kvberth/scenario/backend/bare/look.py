@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -43,12 +44,13 @@ class Looker:
         given = {life.socket for life in facts.lives if life.socket} if "reaches" in kinds else set()
         if given:
             facts = replace(facts, given=await self._ask_given(given))
-        return replace(
+        facts = replace(
             facts,
             paths=self._paths(part.value for part in parts if part.kind == "path"),
             metrics=await self._metrics([part.value.of for part in parts if part.kind == "metric"], facts.lives),
             logs={str(p.value.of): self.log(p.value.of, facts.lives) for p in parts if p.kind == "log"},
         )
+        return replace(facts, at=datetime.now(UTC))  # what was asked for was true by now, not when the look began
 
     def lives(self) -> list[Life]:
         """Give what the kernel runs, with the names that the bus gives to engines."""

@@ -102,7 +102,7 @@ class Signals:
         return "NATS has lost everything"
 
     async def node_down(self, node: str) -> str:
-        """Everything of a node dies: services paused for good (else their supervisor starts them again), rest killed."""
+        """Everything of a node dies: its services are paused (else `up` starts them again), the rest is killed."""
         lives = [life for life in self.looker.lives() if life.node == node]
         services = [life for life in lives if life.role in _NODE_SERVICES]
         if not services:
