@@ -45,7 +45,7 @@ scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@echo '== long scenarios: NATS dead for a minute at each step of a move'
 	@$(PYTEST) -q -m long tests/scenario
 
-schemas: .venv/dev.stamp ## Generate the JSON Schema files anew
+schemas: .venv/dev.stamp ## Generate the JSON Schema files, the AsyncAPI document and the tables of docs/events.md anew
 	@$(BIN)/python -m kvberth_schemas.publish
 	@$(BIN)/python -m kvberth.scenario.format.schema
 

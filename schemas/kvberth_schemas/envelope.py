@@ -8,6 +8,8 @@ from urllib.parse import quote, unquote
 MESSAGE_ID = "Nats-Msg-Id"
 TRACEPARENT = "traceparent"
 CAUSE = "kvberth-cause"
+TERM = "kvberth-term"
+"""Header with the writer's term, on everything that a reconciling writer says."""
 
 MAX_BODY_BYTES = 512 * 1024
 """A longer body is refused by writers, and counted and skipped by readers."""

@@ -8,7 +8,12 @@ from pydantic import BaseModel, ConfigDict
 class Message(BaseModel):
     """A frozen message; readers ignore fields that they do not know, so that adding one breaks nobody."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", json_schema_serialization_defaults_required=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        json_schema_serialization_defaults_required=True,
+        use_attribute_docstrings=True,
+    )
 
 
 class Event(Message):

@@ -1,7 +1,8 @@
-"""Writes the JSON Schema files that users and other languages read: one for each message of a released version.
+"""Writes what users and other languages read of the messages: JSON Schema files, AsyncAPI document, tables of the docs.
 
-Run as ``python -m kvberth_schemas.publish``; with ``--check`` it writes nothing and says which files are out of date.
-Events, wants and answers are described as they are written (every field present), requests as they may be sent.
+Run as ``python -m kvberth_schemas.publish`` in the source tree; with ``--check`` it writes nothing and says which files
+are out of date. Events, wants and answers are described as they are written (every field present), requests as they may
+be sent.
 """
 
 import json
@@ -12,36 +13,24 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from kvberth_schemas import requests
+from kvberth_schemas import asyncapi, tables
 from kvberth_schemas.alive import Alive
-from kvberth_schemas.model import Message
-from kvberth_schemas.registry import EVENTS, WANTS
-from kvberth_schemas.subjects import Verb
+from kvberth_schemas.channels import ALIVE
+from kvberth_schemas.registry import EVENTS, REQUESTS, WANTS
 
 COMMAND = "python -m kvberth_schemas.publish"
-DIRECTORY = Path(__file__).resolve().parent.parent / "json"
-"""``schemas/json`` of the repository."""
+REPOSITORY = Path(__file__).resolve().parents[2]
 
+_JSON = "schemas/json"
+_ASYNCAPI = "schemas/asyncapi.yaml"
+_DOCS = "docs/events.md"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-REQUESTS: dict[Verb, tuple[type[Message], type[Message]]] = {
-    Verb.APPLY: (requests.ApplyRequest, requests.Reply),
-    Verb.DELETE: (requests.ObjectRequest, requests.Reply),
-    Verb.SCALE: (requests.ScaleRequest, requests.Reply),
-    Verb.CORDON: (requests.NodeRequest, requests.Reply),
-    Verb.UNCORDON: (requests.NodeRequest, requests.Reply),
-    Verb.DRAIN: (requests.NodeRequest, requests.Reply),
-    Verb.DELETE_NODE: (requests.NodeRequest, requests.Reply),
-    Verb.WORKLOAD: (requests.WorkloadRequest, requests.WorkloadReply),
-    Verb.REGISTER: (requests.RegisterRequest, requests.Reply),
-}
-"""What each verb of the bare backend's scheduler takes and answers."""
 
 
 def documents() -> dict[str, str]:
     """Give the text of every schema file by its name."""
     files = {name: _schema(name, cls, "serialization") for name, cls in {**EVENTS, **WANTS}.items()}
-    files["kvberth.alive.v1"] = _schema("kvberth.alive.v1", Alive, "serialization")
+    files[ALIVE] = _schema(ALIVE, Alive, "serialization")
     for verb, (request, reply) in REQUESTS.items():
         asked, answered = f"kvberth.api.{verb}.request.v1", f"kvberth.api.{verb}.reply.v1"
         files[asked] = _schema(asked, request, "validation")
@@ -49,25 +38,23 @@ def documents() -> dict[str, str]:
     return {f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in sorted(files.items())}
 
 
-def differences(directory: Path = DIRECTORY) -> list[str]:
-    """Give one sentence for each file of the directory that is missing, differs, or belongs to no message."""
-    wanted = documents()
-    present = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.json")}
-    missing = [f"{name} is missing" for name in wanted if name not in present]
-    differing = [f"{name} is out of date" for name in wanted if present.get(name, wanted[name]) != wanted[name]]
-    foreign = [f"{name} belongs to no message" for name in sorted(present) if name not in wanted]
-    return missing + differing + foreign
+def differences(repository: Path = REPOSITORY) -> list[str]:
+    """Give one sentence for each file that is missing, differs, or belongs to no message."""
+    wanted = _wanted(repository)
+    found = {name: _text(repository / name) for name in wanted}
+    missing = [f"{name} is missing" for name, text in found.items() if text is None]
+    differing = [f"{name} is out of date" for name, text in found.items() if text not in (None, wanted[name])]
+    return missing + differing + [f"{name} belongs to no message" for name in _foreign(repository, wanted)]
 
 
-def publish(directory: Path = DIRECTORY) -> None:
+def publish(repository: Path = REPOSITORY) -> None:
     """Write every file, and remove those that belong to no message."""
-    directory.mkdir(parents=True, exist_ok=True)
-    wanted = documents()
-    for path in directory.glob("*.json"):
-        if path.name not in wanted:
-            path.unlink()
+    wanted = _wanted(repository)
+    for name in _foreign(repository, wanted):
+        (repository / name).unlink()
     for name, text in wanted.items():
-        (directory / name).write_text(text, encoding="utf-8")
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(text, encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -82,6 +69,21 @@ def main(arguments: Sequence[str]) -> int:
     if found:
         sys.stderr.write("".join(f"{sentence}\n" for sentence in found) + f"Run: {COMMAND}\n")
     return 1 if found else 0
+
+
+def _wanted(repository: Path) -> dict[str, str]:
+    schemas = {f"{_JSON}/{name}": text for name, text in documents().items()}
+    page = (repository / _DOCS).read_text(encoding="utf-8")
+    return schemas | {_ASYNCAPI: asyncapi.document(), _DOCS: tables.refresh(page)}
+
+
+def _foreign(repository: Path, wanted: dict[str, str]) -> list[str]:
+    present = sorted(path.relative_to(repository).as_posix() for path in (repository / _JSON).glob("*.json"))
+    return [name for name in present if name not in wanted]
+
+
+def _text(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8") if file.exists() else None
 
 
 def _schema(name: str, cls: type[BaseModel], mode: Literal["serialization", "validation"]) -> dict[str, Any]:

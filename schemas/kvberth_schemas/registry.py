@@ -1,38 +1,62 @@
-"""Which class reads which CloudEvents type; the only place where an unknown version is told apart from garbage."""
+"""Which class reads which CloudEvents type, and on which subject it may be said.
+
+The only place where an unknown version is told apart from garbage.
+"""
 
 from pydantic import ValidationError
 
-from kvberth_schemas import events, wants
+from kvberth_schemas import events, requests, wants
 from kvberth_schemas.model import Event, Message, Want
+from kvberth_schemas.subjects import Entity, Verb, WantKind
 
-_EVENT_CLASSES: tuple[type[Event], ...] = (
-    events.PodScheduledV1,
-    events.PodReadyV1,
-    events.PodWaitingV1,
-    events.PodGoneV1,
-    events.NodeChangedV1,
-    events.NodeGoneV1,
-    events.KVCacheSpecV1,
-    events.KVCacheGoneV1,
-    events.KVCacheStatusV1,
-    events.KVCacheStatusGoneV1,
-    events.ProcessStartedV1,
-    events.ProcessEndedV1,
-    events.ProcessGoneV1,
-    events.SocketReadyV1,
-    events.SocketLostV1,
-    events.SocketGoneV1,
-    events.CacheHealthV1,
-    events.CacheHealthGoneV1,
-    events.CachePlacedV1,
-    events.CacheMovedV1,
-    events.CacheRemovedV1,
-    events.TransferCompletedV1,
-)
-_WANT_CLASSES: tuple[type[Want], ...] = (wants.EngineWantV1, wants.CacheWantV1, wants.DirWantV1)
+ENTITIES: dict[type[Event], Entity] = {
+    events.PodScheduledV1: Entity.POD,
+    events.PodReadyV1: Entity.POD,
+    events.PodWaitingV1: Entity.POD,
+    events.PodGoneV1: Entity.POD,
+    events.NodeChangedV1: Entity.NODE,
+    events.NodeGoneV1: Entity.NODE,
+    events.KVCacheSpecV1: Entity.SPEC,
+    events.KVCacheGoneV1: Entity.SPEC,
+    events.KVCacheStatusV1: Entity.STATUS,
+    events.KVCacheStatusGoneV1: Entity.STATUS,
+    events.ProcessStartedV1: Entity.PROCESS,
+    events.ProcessEndedV1: Entity.PROCESS,
+    events.ProcessGoneV1: Entity.PROCESS,
+    events.SocketReadyV1: Entity.SOCKET,
+    events.SocketLostV1: Entity.SOCKET,
+    events.SocketGoneV1: Entity.SOCKET,
+    events.CacheHealthV1: Entity.HEALTH,
+    events.CacheHealthGoneV1: Entity.HEALTH,
+    events.CachePlacedV1: Entity.CACHE,
+    events.CacheMovedV1: Entity.CACHE,
+    events.CacheRemovedV1: Entity.CACHE,
+    events.TransferCompletedV1: Entity.TRANSFER,
+}
+"""What each event is about: which subject may carry it."""
 
-EVENTS: dict[str, type[Event]] = {cls.ce_type: cls for cls in _EVENT_CLASSES}
-WANTS: dict[str, type[Want]] = {cls.ce_type: cls for cls in _WANT_CLASSES}
+WANT_KINDS: dict[type[Want], WantKind] = {
+    wants.EngineWantV1: WantKind.ENGINE,
+    wants.CacheWantV1: WantKind.CACHE,
+    wants.DirWantV1: WantKind.DIR,
+}
+"""What each want asks for: which subject may carry it."""
+
+REQUESTS: dict[Verb, tuple[type[Message], type[Message]]] = {
+    Verb.APPLY: (requests.ApplyRequest, requests.Reply),
+    Verb.DELETE: (requests.ObjectRequest, requests.Reply),
+    Verb.SCALE: (requests.ScaleRequest, requests.Reply),
+    Verb.CORDON: (requests.NodeRequest, requests.Reply),
+    Verb.UNCORDON: (requests.NodeRequest, requests.Reply),
+    Verb.DRAIN: (requests.NodeRequest, requests.Reply),
+    Verb.DELETE_NODE: (requests.NodeRequest, requests.Reply),
+    Verb.WORKLOAD: (requests.WorkloadRequest, requests.WorkloadReply),
+    Verb.REGISTER: (requests.RegisterRequest, requests.Reply),
+}
+"""What each verb of the bare backend's scheduler takes and answers."""
+
+EVENTS: dict[str, type[Event]] = {cls.ce_type: cls for cls in ENTITIES}
+WANTS: dict[str, type[Want]] = {cls.ce_type: cls for cls in WANT_KINDS}
 
 
 class DecodeError(ValueError):

@@ -4,46 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kvberth_schemas import events, registry, wants
+from kvberth_schemas import registry
 from kvberth_schemas.envelope import MAX_BODY_BYTES, Envelope, EnvelopeError
 from kvberth_schemas.model import Event, Message, Want
 from kvberth_schemas.registry import DecodeError, UnknownTypeError
-from kvberth_schemas.subjects import Entity, EventSubject, WantKind, WantSubject
+from kvberth_schemas.subjects import EventSubject, WantSubject
 
 Subject = EventSubject | WantSubject
-
-TERM = "kvberth-term"
-"""Header with the writer's term, on everything that a reconciling writer says."""
-
-_ENTITIES: dict[type[Event], Entity] = {
-    events.PodScheduledV1: Entity.POD,
-    events.PodReadyV1: Entity.POD,
-    events.PodWaitingV1: Entity.POD,
-    events.PodGoneV1: Entity.POD,
-    events.NodeChangedV1: Entity.NODE,
-    events.NodeGoneV1: Entity.NODE,
-    events.KVCacheSpecV1: Entity.SPEC,
-    events.KVCacheGoneV1: Entity.SPEC,
-    events.KVCacheStatusV1: Entity.STATUS,
-    events.KVCacheStatusGoneV1: Entity.STATUS,
-    events.ProcessStartedV1: Entity.PROCESS,
-    events.ProcessEndedV1: Entity.PROCESS,
-    events.ProcessGoneV1: Entity.PROCESS,
-    events.SocketReadyV1: Entity.SOCKET,
-    events.SocketLostV1: Entity.SOCKET,
-    events.SocketGoneV1: Entity.SOCKET,
-    events.CacheHealthV1: Entity.HEALTH,
-    events.CacheHealthGoneV1: Entity.HEALTH,
-    events.CachePlacedV1: Entity.CACHE,
-    events.CacheMovedV1: Entity.CACHE,
-    events.CacheRemovedV1: Entity.CACHE,
-    events.TransferCompletedV1: Entity.TRANSFER,
-}
-_KINDS: dict[type[Want], WantKind] = {
-    wants.EngineWantV1: WantKind.ENGINE,
-    wants.CacheWantV1: WantKind.CACHE,
-    wants.DirWantV1: WantKind.DIR,
-}
 
 
 class Reason(StrEnum):
@@ -96,10 +63,10 @@ def check_kind(subject: Subject, message: Message) -> None:
         ValueError: it does.
     """
     if isinstance(subject, EventSubject):
-        about: object = _ENTITIES.get(type(message)) if isinstance(message, Event) else None
+        about: object = registry.ENTITIES.get(type(message)) if isinstance(message, Event) else None
         right: object = subject.entity
     else:
-        about = _KINDS.get(type(message)) if isinstance(message, Want) else None
+        about = registry.WANT_KINDS.get(type(message)) if isinstance(message, Want) else None
         right = subject.what
     if about != right:
         raise ValueError(f"a {type(message).__name__} was said on {subject}, which is for messages about a {right}")

@@ -14,11 +14,12 @@ from kvberth.bus.author import Author
 from kvberth.bus.changes import Changes
 from kvberth.bus.consumer import Delivery
 from kvberth.bus.context import BusContext
-from kvberth.bus.decode import TERM, Row, Subject
+from kvberth.bus.decode import Row, Subject
 from kvberth.bus.errors import NotOurs
 from kvberth.bus.patterns import covers
 from kvberth.bus.reconcile import Absent, Action, Found, Policy, Statement, judge
 from kvberth.bus.slots import Slot, Slots
+from kvberth_schemas.envelope import TERM
 from kvberth_schemas.model import Event, Want
 
 _log = structlog.stdlib.get_logger(__name__)

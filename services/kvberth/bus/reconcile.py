@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from kvberth.bus import decode
 from kvberth.bus.consumer import Delivery
-from kvberth.bus.decode import TERM, Row
-from kvberth_schemas.envelope import Envelope, EnvelopeError
+from kvberth.bus.decode import Row
+from kvberth_schemas.envelope import TERM, Envelope, EnvelopeError
 from kvberth_schemas.model import Want
 
 

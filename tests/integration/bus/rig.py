@@ -12,9 +12,8 @@ import nats
 from nats.aio.client import Client
 
 from kvberth.bus import Absent, Bus, BusSettings, Row, Telemetry, Writer
-from kvberth.bus.decode import TERM
 from kvberth_schemas import subjects
-from kvberth_schemas.envelope import Envelope
+from kvberth_schemas.envelope import TERM, Envelope
 from kvberth_schemas.events import SocketGoneV1, SocketLostReason, SocketLostV1
 from kvberth_schemas.model import Event, Want
 from kvberth_schemas.registry import encode

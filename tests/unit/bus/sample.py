@@ -3,10 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from kvberth.bus.consumer import Delivery
-from kvberth.bus.decode import TERM
 from kvberth.bus.reconcile import Found, Statement
 from kvberth_schemas import subjects
-from kvberth_schemas.envelope import Envelope
+from kvberth_schemas.envelope import TERM, Envelope
 from kvberth_schemas.events import SocketGoneV1, SocketLostReason, SocketLostV1
 from kvberth_schemas.model import Event
 from kvberth_schemas.registry import encode

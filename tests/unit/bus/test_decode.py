@@ -50,11 +50,6 @@ def test_no_message_raises(subject, headers, body):
         assert isinstance(decode.read(text, HEADERS | headers, body, 1), Row | Unreadable)
 
 
-def test_every_type_is_about_some_kind_of_thing():
-    known = {**decode._ENTITIES, **decode._KINDS}
-    assert set(known) == {*registry.EVENTS.values(), *registry.WANTS.values()}
-
-
 def test_the_end_of_a_thing_is_told_by_its_type():
     ends = {cls.__name__ for name, cls in registry.EVENTS.items() if says_gone(name)}
     assert ends == {

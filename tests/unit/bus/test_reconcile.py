@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvberth.bus.consumer import Delivery
-from kvberth.bus.decode import TERM
 from kvberth.bus.reconcile import Absent, Action, Case, Found, Policy, judge
 from kvberth_schemas import subjects
-from kvberth_schemas.envelope import Envelope
+from kvberth_schemas.envelope import TERM, Envelope
 from kvberth_schemas.registry import encode
 from kvberth_schemas.subjects import WantKind
 from kvberth_schemas.wants import DirWantV1, Why

@@ -1,11 +1,12 @@
-"""The committed JSON Schema files are what the classes say."""
+"""The committed JSON Schema files, AsyncAPI document and tables are what the classes say."""
 
 import json
+import shutil
 
 import jsonschema
 import pytest
 
-from kvberth_schemas import publish
+from kvberth_schemas import publish, tables
 from kvberth_schemas.registry import EVENTS, WANTS
 
 
@@ -26,24 +27,42 @@ def test_every_registered_event_and_want_has_a_file():
     assert {f"{ce_type}.json" for ce_type in {**EVENTS, **WANTS}} <= publish.documents().keys()
 
 
-def test_every_verb_has_a_request_and_a_reply():
-    assert set(publish.Verb) == publish.REQUESTS.keys()
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the published files, for tests that spoil them."""
+    for name in ("schemas/asyncapi.yaml", "docs/events.md"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(publish.REPOSITORY / name, tmp_path / name)
+    shutil.copytree(publish.REPOSITORY / "schemas" / "json", tmp_path / "schemas" / "json")
+    return tmp_path
 
 
-def test_publishing_repairs_what_the_check_finds(tmp_path):
-    publish.publish(tmp_path)
-    assert publish.differences(tmp_path) == []
-    names = sorted(publish.documents())
-    (tmp_path / names[0]).unlink()
-    (tmp_path / names[1]).write_text("{}\n")
-    (tmp_path / "kvberth.old.v1.json").write_text("{}\n")
-    assert publish.differences(tmp_path) == [
+def test_publishing_repairs_what_the_check_finds(copy):
+    assert publish.differences(copy) == []
+    names = [f"schemas/json/{name}" for name in sorted(publish.documents())]
+    (copy / names[0]).unlink()
+    (copy / names[1]).write_text("")
+    (copy / "schemas/json/kvberth.old.v1.json").write_text("{}\n")
+    (copy / "schemas/asyncapi.yaml").write_text("asyncapi: 3.0.0\n")
+    page = copy / "docs/events.md"
+    page.write_text(page.read_text().replace("`kvberth.evt.v1.-.-.{node}.node`", "`kvberth.evt.v1.{node}.node`"))
+    assert publish.differences(copy) == [
         f"{names[0]} is missing",
         f"{names[1]} is out of date",
-        "kvberth.old.v1.json belongs to no message",
+        "schemas/asyncapi.yaml is out of date",
+        "docs/events.md is out of date",
+        "schemas/json/kvberth.old.v1.json belongs to no message",
     ]
-    publish.publish(tmp_path)
-    assert publish.differences(tmp_path) == []
+    publish.publish(copy)
+    assert publish.differences(copy) == []
+    assert page.read_text() == (publish.REPOSITORY / "docs/events.md").read_text()
+
+
+def test_a_page_without_a_table_is_refused_with_the_marks_that_would_be_right(copy):
+    page = copy / "docs/events.md"
+    page.write_text(page.read_text().replace("<!-- table: wants -->", "<!-- table: wishes -->"))
+    with pytest.raises(tables.TableError, match=r"wishes.*<!-- table: wants --> … <!-- end -->"):
+        publish.differences(copy)
 
 
 def test_the_check_fails_and_names_the_command_that_repairs(monkeypatch, capsys):

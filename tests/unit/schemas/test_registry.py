@@ -5,7 +5,9 @@ import json
 import pytest
 
 from kvberth_schemas.events import SocketReadyV1
-from kvberth_schemas.registry import EVENTS, WANTS, DecodeError, UnknownTypeError, decode, encode
+from kvberth_schemas.model import Event, Want
+from kvberth_schemas.registry import EVENTS, REQUESTS, WANTS, DecodeError, UnknownTypeError, decode, encode
+from kvberth_schemas.subjects import Verb
 
 READY = SocketReadyV1(
     cache="k",
@@ -71,3 +73,15 @@ def test_types_are_named_after_their_version_and_never_shared():
 def test_messages_are_frozen():
     with pytest.raises(ValueError, match="frozen"):
         READY.node = "l20-b"
+
+
+def test_every_event_and_want_class_is_registered():
+    def leaves(cls):
+        return {leaf for sub in cls.__subclasses__() for leaf in leaves(sub)} or {cls}
+
+    ours = {cls for base in (Event, Want) for cls in leaves(base) if cls.__module__.startswith("kvberth_schemas.")}
+    assert ours == {*EVENTS.values(), *WANTS.values()}
+
+
+def test_every_verb_has_a_request_and_a_reply():
+    assert set(Verb) == REQUESTS.keys()
