@@ -27,6 +27,7 @@ from kvberth_schemas.envelope import MAX_BODY_BYTES
 _WRONG_LAST_SEQUENCE = 10071
 _DIFFERENT_CONFIG = 10058
 _NO_MESSAGE = 10037
+_NO_SUCH_SEQUENCE = 10043
 _CLOSE_S = 1.0
 _PENDING_BYTES = 256 * MAX_BODY_BYTES
 
@@ -117,6 +118,15 @@ class Session:
         """Remove a subject's messages."""
         with _translated(f"purging {subject}"):
             await self._jsm.purge_stream(stream, subject=subject)
+
+    async def delete(self, stream: str, sequence: int) -> None:
+        """Remove one message, if it is still there."""
+        with _translated(f"deleting message {sequence} of {stream}"):
+            try:
+                await self._jsm.delete_msg(stream, sequence)
+            except nats.js.errors.APIError as error:
+                if error.err_code not in (_NO_SUCH_SEQUENCE, _NO_MESSAGE):
+                    raise
 
     async def add_consumer(self, stream: str, config: ConsumerConfig) -> ConsumerInfo:
         """Make a consumer."""

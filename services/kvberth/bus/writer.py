@@ -22,7 +22,7 @@ from kvberth.bus.session import Session
 from kvberth.bus.slots import Slot
 from kvberth.bus.streams import Streams
 from kvberth_schemas.model import Event, Want
-from kvberth_schemas.subjects import EventSubject, WantSubject
+from kvberth_schemas.subjects import WANTS_STREAM, EventSubject, WantSubject
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -160,11 +160,23 @@ class Writer(Participant):
             statement = self._ledger.next_statement(slot, action)
             if statement is None:
                 return True
+            await self._make_room(session, slot)
             try:
                 return await self._say(session, subject, slot, statement)
             except WrongSequence:
                 self._context.metrics.count("conflicts")
                 await self._look(session, subject, slot)
+
+    async def _make_room(self, session: Session, slot: Slot) -> None:
+        """Delete the want that is about to be overwritten.
+
+        The server writes no word on disk about what it overwrites. Killed after the purge of a want, it would find on
+        disk, and take for the last word, the one before (seen with nats-server 2.15: ended engines were started anew).
+        A deletion is on disk. Events need none: what is behind an expired one has expired, too.
+        """
+        if slot.found is not None and self._reader.stream == WANTS_STREAM:
+            await session.delete(self._reader.stream, slot.found.sequence)
+            slot.found = None
 
     async def _say(self, session: Session, subject: str, slot: Slot, statement: Statement) -> bool:
         before = slot.attempted

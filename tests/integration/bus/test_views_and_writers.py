@@ -200,6 +200,30 @@ async def test_a_purged_want_is_out_of_the_stream_and_can_come_again(server):
         assert await history(client, directory(), WANTS_STREAM) == ["kvberth.want.dir.v1"]
 
 
+async def test_what_was_wanted_before_does_not_come_back_when_the_server_dies_after_a_purge(server):
+    async with (
+        declaring(server.url) as bus,
+        plain(server.url) as client,
+        bus.writer(DIRS, absent=Absent.KEEP) as writer,
+    ):
+        writer.ready()
+        writer.put(directory("before"), keep("before"))  # what begins a file is overwritten for good, what follows not
+        assert await writer.flushed(5)
+        for mode in (0o700, 0o750, 0o770):
+            writer.put(directory(), keep(mode=mode))
+            assert await writer.flushed(5)
+        assert await history(client, directory(), WANTS_STREAM) == ["kvberth.want.dir.v1"]
+        await writer.purge(directory())
+        writer.put(directory("after"), keep("after"))
+        assert await writer.flushed(5)
+    await server.kill()
+    await server.start()
+    async with plain(server.url) as client:
+        for kept in ("before", "after"):
+            assert await history(client, directory(kept), WANTS_STREAM) == ["kvberth.want.dir.v1"]
+        assert await history(client, directory(), WANTS_STREAM) == []
+
+
 async def test_an_old_row_is_said_again_under_a_new_id(server):
     async with (
         declaring(server.url) as reader,
