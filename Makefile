@@ -45,6 +45,11 @@ scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@echo '== long scenarios: NATS dead for a minute at each step of a move'
 	@$(PYTEST) -q -m long tests/scenario
 
+bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
+	@echo '== benchmarks: planning a big cluster, then 100 moves of an engine'
+	@$(BIN)/python -m benchmarks.plan
+	@$(BIN)/python -m benchmarks.t_move
+
 schemas: .venv/dev.stamp ## Generate the JSON Schema files, the AsyncAPI document and the tables of docs/events.md anew
 	@$(BIN)/python -m kvberth_schemas.publish
 	@$(BIN)/python -m kvberth.scenario.format.schema
