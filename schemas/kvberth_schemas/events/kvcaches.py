@@ -77,7 +77,10 @@ class KVCacheStatusV1(Event):
     term: int
     wanted_replicas: int
     engines: int
+    """Engines that are bound to a node and stay."""
     engines_served: int
+    engines_waiting: int = 0
+    """Engines without a node; they count in neither of the others."""
     nodes: tuple[NodeRow, ...] = ()
     conditions: tuple[Condition, ...] = ()
     moved: str = ""

@@ -73,13 +73,18 @@ def kvcache_table(overview: Overview, now: datetime) -> Table:
         table.add_row(
             spec.name,
             spec.namespace,
-            f"{status.engines_served}/{status.engines} served",
+            _served(status),
             _caches(status.nodes),
             _condition_text(condition(status, "Ready")),
             _condition_text(condition(status, "Healthy")),
             age,
         )
     return table
+
+
+def _served(status: KVCacheStatusV1) -> str:
+    waiting = f", {status.engines_waiting} waiting" if status.engines_waiting else ""
+    return f"{status.engines_served}/{status.engines} served{waiting}"
 
 
 def told_lines(overview: Overview) -> list[str]:

@@ -1,5 +1,6 @@
 """What a pod says about an engine: its model, whether it is legacy, which sockets it mounts, what it requests. Pure."""
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final
@@ -15,6 +16,13 @@ LEGACY_PREFIX: Final = "AIBRIX_LLM_KV_CACHE"
 def model_of(labels: Mapping[str, str]) -> str | None:
     """Return the model that a pod serves, None for a pod that is no engine."""
     return labels.get(MODEL_LABEL) or None
+
+
+def mistyped_model_label(labels: Mapping[str, str]) -> str | None:
+    """Return the label that was probably meant to be the model label, where there is none."""
+    if MODEL_LABEL in labels:
+        return None
+    return next((key for key in sorted(labels) if _alike(key)), None)
 
 
 def is_engine(labels: Mapping[str, str]) -> bool:
@@ -70,6 +78,14 @@ def requested_resources(pod: PodSpec) -> dict[str, Decimal]:
     for container in pod.containers:
         running = _sum(running, _requests(container))
     return _largest(running, starting)
+
+
+def _alike(key: str) -> bool:
+    """Whether both halves of a label's key resemble ours; other labels of the same domain don't."""
+    return all(
+        difflib.SequenceMatcher(None, mine[:253].lower(), own).ratio() >= 0.7
+        for mine, own in zip(key.rpartition("/")[::2], MODEL_LABEL.rpartition("/")[::2], strict=True)
+    )
 
 
 def _cache_volumes(pod: PodSpec) -> dict[str, str]:

@@ -48,6 +48,8 @@ class CacheBlock:
     """What describes one cache, whichever generation it is from."""
 
     path: str
+    limits: str
+    """Path of the fields that name cpu and memory."""
     image: str
     image_pull_policy: str
     env: tuple[EnvVar, ...]
@@ -105,6 +107,7 @@ def _first(block: CacheSpec, findings: Findings) -> CacheBlock:
     path = "spec.cacheSpec"
     return CacheBlock(
         path=path,
+        limits=path,
         image=_image(block.image, findings),
         image_pull_policy=block.image_pull_policy or "IfNotPresent",
         env=block.env or (),
@@ -118,6 +121,7 @@ def _second(block: RuntimeSpec, findings: Findings) -> CacheBlock:
     path = "spec.cache"
     return CacheBlock(
         path=path,
+        limits=f"{path}.resources.limits",
         image=_image(block.image, findings),
         image_pull_policy=block.image_pull_policy or "IfNotPresent",
         env=block.env or (),

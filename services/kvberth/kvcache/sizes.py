@@ -30,7 +30,13 @@ def cache_size(block: CacheBlock, reserve: MemorySpec | None, findings: Findings
         findings.complain("spec.memory", problem, f"leave at least {format_bytes(MIN_STORE_BYTES)} to it")
     if block.shared is not None:
         store = _asked_store(block.shared, limit, store, findings)
-    return CacheSize(parse_cpu(block.cpu.text if block.cpu else DEFAULT_CPU), limit, max(store, 0))
+    return CacheSize(
+        parse_cpu(block.cpu.text if block.cpu else DEFAULT_CPU),
+        limit,
+        max(store, 0),
+        memory_field=block.memory.field if block.memory else f"{block.limits}.memory",
+        cpu_field=block.cpu.field if block.cpu else f"{block.limits}.cpu",
+    )
 
 
 def _memory(memory: Asked | None, findings: Findings) -> int:

@@ -1,6 +1,6 @@
 """What a KVCache asks for, after both generations of its manifest became one. Data only; decides nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal
 
@@ -41,6 +41,9 @@ class CacheSize:
     cpu: Decimal
     memory_bytes: int
     size_bytes: int
+    memory_field: str = field(default="spec.cacheSpec.memory", compare=False)
+    """Where the manifest names (or could name) the memory."""
+    cpu_field: str = field(default="spec.cacheSpec.cpu", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

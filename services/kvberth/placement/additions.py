@@ -4,7 +4,7 @@ Adds beside bound engines only: never for a waiting engine, never without room, 
 told with names and numbers and tried again whenever anything changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kvberth.kvcache import CacheSize, KVCacheSpec
@@ -33,14 +33,38 @@ class Room:
         promised = self._promised.get(node.name, _NOTHING)
         free_memory = node.allocatable.memory_bytes - node.requested.memory_bytes - promised.memory_bytes - memory
         free_cpu = node.allocatable.cpu_millis - node.requested.cpu_millis - promised.cpu_millis - cpu
-        if size.memory_bytes > free_memory:
-            free = format_bytes(max(free_memory, 0))
-            return f"needs {format_bytes(size.memory_bytes)}, node {node.name} has {free} free"
+        ask = _Ask(node.name, size.memory_field, size.memory_bytes, free_memory, node.allocatable.memory_bytes)
+        refusal = _shortage(ask, format_bytes)
         # A node that names no cpu at all (a runner may leave it out) is not a node without any.
-        if node.allocatable.cpu_millis and cpu_millis(size) > free_cpu:
-            return f"needs {size.cpu} cpu, node {node.name} has {max(free_cpu, 0) / 1000:g} free"
+        if refusal is None and node.allocatable.cpu_millis:
+            ask = _Ask(node.name, size.cpu_field, cpu_millis(size), free_cpu, node.allocatable.cpu_millis)
+            refusal = _shortage(ask, _cores)
+        if refusal is not None:
+            return refusal
         self._added[node.name] = (memory + size.memory_bytes, cpu + cpu_millis(size))
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    node: str
+    field: str
+    needed: int
+    free: int
+    limit: int
+
+
+def _shortage(ask: _Ask, shown: Callable[[int], str]) -> str | None:
+    if ask.needed <= ask.free:
+        return None
+    needs = f"cannot fit: needs {shown(ask.needed)}, node {ask.node} has"
+    if ask.needed > ask.limit:
+        return f"{needs} {shown(ask.limit)} in all, so it never will; lower {ask.field}"
+    return f"{needs} {shown(max(ask.free, 0))} free of {shown(ask.limit)}; lower {ask.field}, or free some there"
+
+
+def _cores(millis: int) -> str:
+    return f"{millis / 1000:g} cpu"
 
 
 def cpu_millis(size: CacheSize) -> int:
@@ -87,7 +111,7 @@ def _decide(
     if item.frozen:
         return _Refused(Reason.PAUSED, f"paused: no cache is placed on {node.name}")
     if not cache.running and not cache.asked and (refusal := room.refusal(node, pool.size)) is not None:
-        return _Refused(Reason.CANNOT_FIT, f"cannot fit: {refusal}")
+        return _Refused(Reason.CANNOT_FIT, refusal)
     return pool, reason
 
 

@@ -19,6 +19,7 @@ class ClusterIndex:
         self._promises: dict[str, dict[tuple[str, str], Resources]] = defaultdict(dict)
         self._promised: dict[str, Resources] = {}
         self._label_values: Mapping[str, frozenset[str]] | None = None
+        self._largest_memory: int | None = None
         self._engines: dict[str, Counter[str]] = defaultdict(Counter)
         self._on_node: dict[str, Counter[str]] = defaultdict(Counter)
         self._caches: dict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -27,7 +28,9 @@ class ClusterIndex:
         """Return it as part of a snapshot: valid until the next change."""
         if self._label_values is None:
             self._label_values = self._collect_label_values()
-        return Cluster(self._nodes, self._promised, self._label_values, self._engines, unreadable)
+            memories = (node.allocatable.memory_bytes for node in self._nodes.values())
+            self._largest_memory = max(memories, default=None)
+        return Cluster(self._nodes, self._promised, self._label_values, self._engines, unreadable, self._largest_memory)
 
     def set_node(self, name: str, node: Node | None) -> bool:
         """Put or remove a node; tell whether that can matter to KVCaches that have nothing on it."""
@@ -35,7 +38,7 @@ class ClusterIndex:
         if node is not None:
             self._nodes[name] = node
         changed = (old is None) != (node is None) or (
-            old is not None and node is not None and old.labels != node.labels
+            old is not None and node is not None and (old.labels != node.labels or old.allocatable != node.allocatable)
         )
         if changed:
             self._label_values = None

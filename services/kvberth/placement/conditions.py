@@ -1,20 +1,18 @@
 """The conditions of a KVCache: what is true of it, why, in a sentence with names and numbers. Pure."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from kvberth.kvcache import KVCacheSpec, node_label_complaint
 from kvberth.placement.membership import Following
+from kvberth.placement.nobody import no_engine, too_large, waiting_engines
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
-from kvberth.placement.snapshot import Engine, KVCache, Life, Snapshot
+from kvberth.placement.snapshot import KVCache, Life, Snapshot
+from kvberth.placement.words import SHOWN, more, some
 from kvberth_schemas.events import Condition, ConditionStatus, NodeRow
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-
-_SHOWN = 5
-"""Names in one sentence; the rest is a number."""
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ def _accepted(outcome: Outcome) -> Finding:
         reason = Reason.NOT_FOUND if item.life is Life.NOT_FOUND else Reason.UNREADABLE
         return Finding("Accepted", UNKNOWN, reason, item.why)
     if not item.spec.accepted:
-        text = " | ".join(complaint.sentence() for complaint in item.spec.complaints[:_SHOWN])
+        text = " | ".join(complaint.sentence() for complaint in item.spec.complaints[:SHOWN])
         return Finding("Accepted", FALSE, Reason.INVALID, text)
     said = "; ".join((*item.spec.defaults_taken, *item.spec.notes))
     return Finding("Accepted", TRUE, Reason.ACCEPTED, said or "the manifest is understood")
@@ -90,7 +88,9 @@ def _placed(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
     nodes = sorted(outcome.following.bound)
     kept = [f"{node}: {why}" for node, why in sorted(outcome.kept.items())]
     sizes = [f"{row.node}: {row.message}" for row in rows if row.message and row.state != "leaving" and row.engines]
-    said = [f"caches beside all engines, on {_some(nodes)}", *_waiting(outcome), *_remarks(outcome), *kept, *sizes]
+    waiting = waiting_engines(outcome.following)
+    said = [f"caches beside all engines, on {some(nodes)}", *((waiting,) if waiting else ()), *_remarks(outcome)]
+    said += [*kept, *sizes]
     said += ["paused: nothing is added or removed"] if outcome.item.paused else []
     return Finding("Placed", TRUE, Reason.PLACED, "; ".join(dict.fromkeys(said)))
 
@@ -118,7 +118,7 @@ def _turned_off(outcome: Outcome) -> Found | None:
     left = sorted(node for node, cache in caches.items() if cache.running and node not in outcome.forgotten)
     reason = Reason.DELETED if outcome.item.life is Life.DELETED else Reason.TURNED_OFF
     why = "the KVCache was deleted" if reason is Reason.DELETED else "replicas is 0"
-    return (FALSE, reason, f"{why}; still ending on {_some(left)}") if left else (TRUE, reason, f"{why}; no cache runs")
+    return (FALSE, reason, f"{why}; still ending on {some(left)}") if left else (TRUE, reason, f"{why}; no cache runs")
 
 
 def _conflict(outcome: Outcome) -> Found | None:
@@ -134,11 +134,14 @@ def _nobody(outcome: Outcome) -> Found | None:
     label = _label_problem(spec, outcome.snapshot) if spec is not None else None
     if label is not None:
         return FALSE, Reason.NO_NODE_WITH_LABEL, label
+    large = too_large(spec, outcome.snapshot) if spec is not None else None
+    if large is not None:
+        return FALSE, Reason.CANNOT_FIT, large
     kept = [f"{node}: {why}" for node, why in sorted(outcome.kept.items())]
-    waiting = _waiting(outcome)
-    if waiting:
-        return UNKNOWN, Reason.ENGINE_WAITING, "; ".join((*waiting, *kept))
-    return UNKNOWN, Reason.NO_ENGINE, "; ".join((no_engine(outcome), *_remarks(outcome), *kept))
+    sentence = no_engine(outcome.item, outcome.following, outcome.snapshot)
+    if outcome.following.waiting:
+        return UNKNOWN, Reason.ENGINE_WAITING, "; ".join((sentence, *kept))
+    return UNKNOWN, Reason.NO_ENGINE, "; ".join((sentence, *_remarks(outcome), *kept))
 
 
 def _refused(outcome: Outcome) -> Found | None:
@@ -146,24 +149,31 @@ def _refused(outcome: Outcome) -> Found | None:
         return None
     sentences = [message for _, (_, message) in sorted(outcome.refused.items())]
     first = min(outcome.refused.items())[1][0]
-    return FALSE, first, "; ".join((*sentences[:_SHOWN], *_more(sentences)))
+    return FALSE, first, "; ".join(more(sentences))
 
 
 def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
     nodes = outcome.following.bound
     if not nodes:
-        return Finding("SocketsReady", UNKNOWN, Reason.NO_ENGINE, no_engine(outcome))
-    missing, silent = [], []
+        sentence = no_engine(outcome.item, outcome.following, outcome.snapshot)
+        return Finding("SocketsReady", UNKNOWN, Reason.NO_ENGINE, sentence)
+    missing, silent, none = [], [], []
     for row in rows:
-        if row.node in nodes and row.state == "unknown":
+        if row.node not in nodes or row.state == "serving":
+            continue
+        if row.state == "missing":
+            none.append(row.node)  # why is told by Placed
+        elif row.state == "unknown":
             silent.append(f"{row.node}: {row.message}")
-        elif row.node in nodes and row.state != "serving":
+        else:
             missing.append(f"{row.node}: {row.message or 'its cache has not answered yet'}")
+    if none:
+        missing.append(f"no cache was placed on {some(none)}")
     if missing:
-        return Finding("SocketsReady", FALSE, Reason.NOT_ANSWERING, "; ".join((*missing[:_SHOWN], *_more(missing))))
+        return Finding("SocketsReady", FALSE, Reason.NOT_ANSWERING, "; ".join(more(missing)))
     if silent:
-        return Finding("SocketsReady", UNKNOWN, Reason.AGENT_SILENT, "; ".join((*silent[:_SHOWN], *_more(silent))))
-    message = f"a register request was answered on {_some(sorted(nodes))}"
+        return Finding("SocketsReady", UNKNOWN, Reason.AGENT_SILENT, "; ".join(more(silent)))
+    message = f"a register request was answered on {some(sorted(nodes))}"
     return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, message)
 
 
@@ -189,22 +199,6 @@ def _ready(outcome: Outcome, needed: tuple[Finding, ...], not_false: tuple[Findi
     return Finding("Ready", TRUE, Reason.ALL_SERVED, f"{count} of {count} engines have an answering cache beside them")
 
 
-def no_engine(outcome: Outcome) -> str:
-    """Say that no engine is bound, and where one with the same label is instead."""
-    spec, snapshot, following = outcome.item.spec, outcome.snapshot, outcome.following
-    namespace = snapshot.namespace
-    ending = sorted(node for node in following.ending if node in snapshot.cluster.nodes)
-    if ending:
-        return f"no engine: {sum(len(following.ending[node]) for node in ending)} ending on {_some(ending)}"
-    if spec is None or spec.workload is None:
-        return f"no engine in namespace {namespace} mounts the directory of {outcome.item.name}"
-    text = f"no engine with label model.aibrix.ai/name={spec.workload} in namespace {namespace}"
-    elsewhere = snapshot.cluster.engines_elsewhere.get(spec.workload, {})
-    others = [f"found {count} in {name}" for name, count in sorted(elsewhere.items()) if name != namespace and count]
-    remedy = ["a KVCache serves engines of its own namespace only: apply both to one"] if others else []
-    return "; ".join((text, *others[:_SHOWN], *_more(others), *remedy))
-
-
 def _label_problem(spec: KVCacheSpec, snapshot: Snapshot) -> str | None:
     values = snapshot.cluster.label_values
     complaint = node_label_complaint(
@@ -213,23 +207,5 @@ def _label_problem(spec: KVCacheSpec, snapshot: Snapshot) -> str | None:
     return complaint.problem if complaint is not None else None
 
 
-def _waiting(outcome: Outcome) -> list[str]:
-    waiting = outcome.following.waiting
-    if not waiting:
-        return []
-    first: Engine = min(waiting, key=lambda engine: engine.name)
-    verb = "engine waits" if len(waiting) == 1 else "engines wait"
-    return [f"{len(waiting)} {verb} for a node: {first.name}: {first.why_waiting}"]
-
-
 def _remarks(outcome: Outcome) -> list[str]:
-    return sorted(outcome.following.remarks)[:_SHOWN]
-
-
-def _some(names: Iterable[str]) -> str:
-    found = list(names)
-    return ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-
-
-def _more(sentences: list[str]) -> list[str]:
-    return [f"and {len(sentences) - _SHOWN} more"] if len(sentences) > _SHOWN else []
+    return sorted(outcome.following.remarks)[:SHOWN]

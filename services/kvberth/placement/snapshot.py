@@ -228,6 +228,8 @@ class Cluster:
     engines_elsewhere: Mapping[str, Mapping[str, int]]
     """By model: the number of engines in each namespace."""
     unreadable_nodes: frozenset[str]
+    largest_memory: int | None = None
+    """Bytes that the largest node has in all; None where no node is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ def status(outcome: Outcome, active: tuple[NodeRow, ...], now: datetime) -> KVCa
         wanted_replicas=item.spec.replicas if item.spec is not None else 0,
         engines=following.engine_count,
         engines_served=following.engine_count - unserved,
+        engines_waiting=len(following.waiting),
         nodes=tuple(rows[name] for name in sorted(rows)) if active else tuple(resting.values()),
         conditions=conditions(outcome, active, now),
         moved=moved,

@@ -11,6 +11,7 @@ from kvberth.kvcache import (
     env_names,
     is_engine,
     is_legacy,
+    mistyped_model_label,
     model_of,
     requested_resources,
     socket_host_paths,
@@ -148,3 +149,11 @@ def test_the_engines_of_the_cases_are_understood(
     assert [host for host, _ in socket_host_paths(template.spec)] == ([f"{PREFIX}/{directory}"] if directory else [])
     assert is_legacy(env_names(template.spec)) is legacy
     assert requested_resources(template.spec)["nvidia.com/gpu"] == gpus
+
+
+def test_a_label_that_was_meant_to_be_the_model_is_found() -> None:
+    assert mistyped_model_label({"app": "vllm", "model.aibrix.ai/nmae": "llama"}) == "model.aibrix.ai/nmae"
+    assert mistyped_model_label({"model.aibrix.ai/port": "8000", "model.aibrix.ai/name": "llama"}) is None
+    assert mistyped_model_label({"model.aibrix.io/name": "llama"}) == "model.aibrix.io/name"
+    assert mistyped_model_label({"model.aibrix.ai/Name": "llama"}) == "model.aibrix.ai/Name"
+    assert mistyped_model_label({"app": "vllm", "app.kubernetes.io/name": "v", "model.aibrix.ai/port": "1"}) is None

@@ -117,12 +117,14 @@ def test_a_cache_that_runs_without_being_asked_for_is_asked_for_where_an_engine_
 
 
 def test_a_cache_that_does_not_fit_is_told_with_numbers_and_comes_by_itself_once_it_fits(world):
-    world.node("a", free=30)
+    world.node("a", free=30, requested=66)
     world.engine("u1", "a")
     assert told(world.act()) == []
     placed = world.condition("Placed")
     assert (placed.status, placed.reason) == (ConditionStatus.FALSE, "CannotFit")
-    assert "needs 72Gi, node a has 30Gi free" in placed.message
+    assert placed.message == (
+        "cannot fit: needs 72Gi, node a has 30Gi free of 96Gi; lower spec.cacheSpec.memory, or free some there"
+    )
     assert world.condition("Ready").status is ConditionStatus.FALSE
     assert world.row("a").state == "missing"
     world.node("a", free=80)
@@ -541,7 +543,7 @@ def test_of_two_kvcaches_for_one_workload_the_older_serves_and_the_other_says_co
     assert [step.kvcache for step in world.act().steps] == ["kv"]
     loser = world.condition("Ready", "kv-v2")
     assert (loser.status, loser.reason) == (ConditionStatus.FALSE, "Conflict")
-    assert "KVCaches kv and kv-v2 claim workload llama" in loser.message
+    assert "superseded by kv: KVCaches kv and kv-v2 claim workload llama" in loser.message
     assert world.condition("Placed").status is ConditionStatus.TRUE
 
 

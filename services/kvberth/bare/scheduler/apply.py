@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kvberth.bare.scheduler.records import ManifestRecord
 from kvberth.bare.scheduler.results import accepted, held_back, ignored, refused, refused_for
-from kvberth.bare.scheduler.shape import shape_of
+from kvberth.bare.scheduler.shape import shape_of, workload_of
 from kvberth.bare.scheduler.state import State
 from kvberth.kvcache import (
     MODEL_LABEL,
@@ -23,6 +23,7 @@ from kvberth.kvcache import (
     host_directory,
     kind_of,
     map_host_path,
+    mistyped_model_label,
     normalise,
     socket_path,
     socket_path_complaint,
@@ -99,7 +100,9 @@ def _without_effect(raw: Mapping[str, Any], kind: str) -> str | None:
     if kind_of(raw) is None:
         return f"{kind} has no effect on the bare backend"
     if kind != "KVCache" and shape_of(raw) is None:
-        return f"its pods are no engines: spec.template.metadata.labels has no {MODEL_LABEL}"
+        mistyped = mistyped_model_label(workload_of(raw).spec.template.labels)
+        meant = f"; did you mean it by {mistyped}?" if mistyped else ""
+        return f"its pods are no engines: spec.template.metadata.labels has no {MODEL_LABEL}{meant}"
     return None
 
 

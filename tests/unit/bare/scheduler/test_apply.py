@@ -105,6 +105,15 @@ def test_a_deployment_without_the_model_label_is_ignored_by_name_of_the_label(ma
     assert not state.manifests
 
 
+def test_a_mistyped_model_label_is_told_as_such(make, moment):
+    text = make.engine().replace("model.aibrix.ai/name", "model.aibrix.ai/nmae")
+    _, results = apply(State(), ApplyRequest(text=text), moment)
+    assert results[0].sentence == (
+        "its pods are no engines: spec.template.metadata.labels has no model.aibrix.ai/name; "
+        "did you mean it by model.aibrix.ai/nmae?"
+    )
+
+
 def test_a_selector_that_misses_its_own_template_is_refused(make, moment):
     text = make.engine().replace("matchLabels: {model.aibrix.ai/name: llama}", "matchLabels: {app: other}")
     _, results = apply(State(), ApplyRequest(text=text), moment)
