@@ -14,6 +14,7 @@ from kvberth.scenario.backend.bare import BareBackend
 from kvberth.scenario.format import FormatError, Scenario, load
 from kvberth.scenario.result import Outcome, document, failed, summary
 from kvberth.scenario.run import RunOptions, run_all
+from kvberth.scenario.skips import skipped
 
 app = typer.Typer(
     no_args_is_help=True, help="Run scenarios: what is done to a whole stack, and what must then be true."
@@ -21,11 +22,6 @@ app = typer.Typer(
 
 _INTERRUPTED = 130
 _CANNOT_RUN = 2
-
-
-@app.callback()
-def root() -> None:
-    """Keep `run` a command of its own."""
 
 
 @app.command()
@@ -61,6 +57,14 @@ def run(
         sys.stdout.write(json.dumps(document(outcomes)) + "\n")
     if failed(outcomes):
         raise typer.Exit(1)
+
+
+@app.command()
+def check(files: Annotated[list[Path], typer.Argument(help="Scenario files.")]) -> None:
+    """Read scenarios without running them, and print what the bare backend would skip of them."""
+    for path, scenario in _load(files):
+        for line in skipped(scenario, BareBackend.abilities):
+            sys.stdout.write(f"{path.name}: {line}\n")
 
 
 async def _run(

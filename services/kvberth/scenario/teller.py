@@ -19,6 +19,8 @@ WAIT_WITHIN_S = 30.0
 DO_WITHIN_S = 60.0
 """Every verb ends by itself; this is for a defect of the backend."""
 
+NAMED_WITHIN_S = 3.0
+"""A mark waits so long for an engine that just started to be said on the bus: it must know whose it is."""
 _MAX_NAME = 120
 
 Say = Callable[[str], None]
@@ -125,11 +127,15 @@ class Teller:
 
     async def _mark(self, name: str) -> str:
         facts = await self.watcher.look(self._marked.get(name, []))
+        deadline = time.monotonic() + NAMED_WITHIN_S
+        while any(life.role == "engine" and not life.name for life in facts.lives) and time.monotonic() < deadline:
+            await self.world.changed(0.05)
+            facts = await self.watcher.look(self._marked.get(name, []))
         lines = {target: len(found) for target, found in facts.logs.items() if not isinstance(found, str)}
         samples = {target: found for target, found in facts.metrics.items() if not isinstance(found, str)}
         mark = Mark(facts.at, len(facts.heard), facts.lives, facts.answers, samples, lines)
         self.watcher.marks[name] = mark
-        return f"{len(mark.lives)} processes, {mark.heard} messages so far"
+        return f"{mark.heard} messages so far"
 
     def _kept(self, name: str, expectations: Sequence[Expectation]) -> list[Expectation]:
         kept = []

@@ -33,6 +33,8 @@ class Listener:
         self.bus = Bus(BusSettings(url=url, service=Service.CLI, instance="scenario"))
         self.heard: list[Heard] = []
         self.overflown = False
+        self.told: dict[int, ProcessStartedV1] = {}
+        """What a runner last said of a pid; kept while the bus is away or has forgotten it."""
         self._view: View
         self._liveness: Liveness
         self._news = asyncio.Event()
@@ -45,6 +47,7 @@ class Listener:
         self._liveness = await self._stack.enter_async_context(self.bus.liveness())
         patterns = [subjects.events_of(entity) for entity in _STATES]
         self._view = await self._stack.enter_async_context(self.bus.view(patterns))
+        self._view.add_listener(self._name)
         for pattern, stream in ((subjects.EVENTS_PATTERN, EVENTS_STREAM), (subjects.WANTS_PATTERN, WANTS_STREAM)):
             self._tails.append(asyncio.create_task(self._tail(pattern, stream), name=f"hear {stream}"))
         return self
@@ -65,11 +68,6 @@ class Listener:
             return
         self._news.clear()
 
-    @property
-    def processes(self) -> list[ProcessStartedV1]:
-        """The processes that the runners say run."""
-        return [row.message for row in self._view.rows.values() if isinstance(row.message, ProcessStartedV1)]
-
     def facts(self) -> Facts:
         """Give what the bus says now."""
         messages = [row.message for row in self._view.rows.values()]
@@ -86,6 +84,10 @@ class Listener:
 
     def _known(self, service: Service) -> bool:
         return self._view.complete and self._liveness.fresh(service)
+
+    def _name(self, row: Row) -> None:
+        if isinstance(row.message, ProcessStartedV1):
+            self.told[row.message.pid] = row.message
 
     async def _tail(self, pattern: str, stream: str) -> None:
         async for row in self.bus.log_tail(pattern, "all"):

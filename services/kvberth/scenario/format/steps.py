@@ -9,7 +9,18 @@ from kvberth.scenario.format.events import EventMatch
 from kvberth.scenario.format.expectations import Expectations
 from kvberth.scenario.format.manifests import AnyApply
 from kvberth.scenario.format.targets import AnyTarget
-from kvberth.scenario.format.verbs import AnyKill, AnyNode, Delete, FileAct, Labels, Patch, Peer, Publish, Scale
+from kvberth.scenario.format.verbs import (
+    AnyKill,
+    AnyNode,
+    Delete,
+    FileAct,
+    Labels,
+    NodeSpec,
+    Patch,
+    Peer,
+    Publish,
+    Scale,
+)
 
 
 class During(Part):
@@ -138,7 +149,7 @@ _TOLD = {
 def _told(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(map(str, value))
-    return getattr(value, "name", None) or str(value)
+    return value.name if isinstance(value, NodeSpec) else str(value)
 
 
 During.model_rebuild()

@@ -54,10 +54,9 @@ class Looker:
 
     def lives(self) -> list[Life]:
         """Give what the kernel runs, with the names that the bus gives to engines."""
-        told = {process.pid: process for process in self._listener.processes}
         deleting = {pod.uid for pod in self._listener.facts().pods if pod.deleting}
         seen = [life for life in kernel.lives(self._stack.known) if life.pid not in self.hidden]
-        return [_named(life, told.get(life.pid), deleting) for life in seen]
+        return [_named(life, self._listener.told.get(life.pid), deleting) for life in seen]
 
     def log(self, target: Target, lives: Sequence[Life]) -> Sequence[str] | str:
         """Give the lines of a target's log, or why there is none."""
