@@ -121,13 +121,16 @@ def pod_lists(draw, kind):
     return found
 
 
-@given(st.sampled_from(["Deployment", "StatefulSet"]).flatmap(lambda kind: st.tuples(st.just(kind), pod_lists(kind))))
-def test_a_workload_converges_to_its_replicas_once_the_deleted_are_gone(drawn):
+@given(
+    st.sampled_from(["Deployment", "StatefulSet"]).flatmap(lambda kind: st.tuples(st.just(kind), pod_lists(kind))),
+    st.booleans(),
+)
+def test_a_workload_converges_to_its_replicas_once_the_deleted_are_gone_and_the_others_ready(drawn, ordered):
     kind, pods = drawn
     for replicas in (0, 1, 3):
         present = list(pods)
-        for round_number in range(4):
-            plan = plan_pods(kind, "w", replicas, present)
+        for round_number in range(10):
+            plan = plan_pods(kind, "w", replicas, present, ordered=ordered)
             active = [pod for pod in present if pod.active]
             assert not (plan.create and plan.delete) or kind == "StatefulSet"
             assert set(plan.delete) <= {pod.uid for pod in active}
@@ -142,8 +145,9 @@ def test_a_workload_converges_to_its_replicas_once_the_deleted_are_gone(drawn):
                 )
                 for index, name in enumerate(plan.create)
             ]
-            present = [pod for pod in (*active, *made) if pod.uid not in plan.delete]
+            kept = [pod for pod in (*active, *made) if pod.uid not in plan.delete]
+            present = [pod.model_copy(update={"ready": True}) for pod in kept]
         assert len(present) == replicas
         assert len({pod.name for pod in present}) == replicas
-        final = plan_pods(kind, "w", replicas, present)
+        final = plan_pods(kind, "w", replicas, present, ordered=ordered)
         assert (final.create, final.delete) == ((), ())

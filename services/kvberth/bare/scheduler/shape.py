@@ -27,6 +27,11 @@ def replicas_of(record: ManifestRecord) -> int:
     return workload_of(record.document).replicas
 
 
+def is_ordered(record: ManifestRecord) -> bool:
+    """Tell whether a workload's pods come and go one by one: a StatefulSet's do unless it says Parallel."""
+    return record.kind == "StatefulSet" and record.document["spec"].get("podManagementPolicy") != "Parallel"
+
+
 def shape_of(document: Mapping[str, Any]) -> PodShape | None:
     """Return the shape of the pods that a workload makes now; None when its pods are no engines."""
     template = workload_of(document).spec.template

@@ -14,7 +14,7 @@ from kvberth.bare.scheduler.binding import Ask, Candidate, Guest, add, bind
 from kvberth.bare.scheduler.commands import mark_deleting
 from kvberth.bare.scheduler.lifecycle import Evidence, after, caches_on, unknown_nodes, unknown_pods
 from kvberth.bare.scheduler.records import ManifestRecord, PodRecord
-from kvberth.bare.scheduler.shape import replicas_of, shape_of
+from kvberth.bare.scheduler.shape import is_ordered, replicas_of, shape_of
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.workloads import plan_pods
 from kvberth_schemas.events import NodeChangedV1, Owner, ProcessStartedV1, Resources
@@ -118,7 +118,7 @@ def _evict(state: State, seen: Seen, limits: Limits, notes: list[str]) -> State:
 def _reconcile(state: State, workload: ManifestRecord, moment: Moment) -> State:
     pods = state.pods_of(workload.key)
     replicas = replicas_of(workload)
-    plan = plan_pods(workload.kind, workload.name, replicas, pods)
+    plan = plan_pods(workload.kind, workload.name, replicas, pods, ordered=is_ordered(workload))
     owned = (_owned(pod, workload, replicas) for pod in pods)
     kept = [mark_deleting(pod, Why.SCALED) if pod.uid in plan.delete else pod for pod in owned]
     made = [_new_pod(workload, name, moment) for name in plan.create]

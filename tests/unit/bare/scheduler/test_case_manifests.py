@@ -99,7 +99,7 @@ def test_a_foreign_deployment_of_the_same_name_is_ignored_and_the_last_of_two_do
     ("number", "nodes"),
     [
         ("M01", ["l20-a"]),
-        ("M06", ["gke-g-a", "0/11 nodes: "]),
+        ("M06", ["gke-g-a"]),  # the second comes when the first is ready
         ("M08", ["ip-10-0-3-17.ec2.internal"]),
         ("M15", ["l20-a", "l20-a"]),
     ],

@@ -264,3 +264,17 @@ def test_what_is_long_gone_is_forgotten_unless_its_process_still_runs(running, s
     assert pod.uid in kept.pods
     assert ("KVCache", "default", "llama-kv") not in kept.manifests
     assert pod.uid not in turn(state, Seen(), LIMITS, later).state.pods
+
+
+def test_the_pods_of_a_stateful_set_come_in_order_unless_its_policy_says_parallel(make, build, step):
+    text = make.engine(name="q", kind="StatefulSet", replicas=2)
+    parallel = text.replace("spec:", "spec:\n  podManagementPolicy: Parallel", 1)
+    state = step(build(make.node("l20-a", gpus=2), parallel))
+    assert sorted(pod.name for pod in state.pods.values()) == ["q-0", "q-1"]
+
+    state = step(build(make.node("l20-a", gpus=2), text))
+    first = only(state)
+    assert first.name == "q-0"
+    assert only(step(state, started(first, ready=False))).name == "q-0"
+    state = step(state, started(first))
+    assert sorted(pod.name for pod in state.pods.values()) == ["q-0", "q-1"]

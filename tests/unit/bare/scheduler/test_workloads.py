@@ -25,11 +25,15 @@ def pod(uid, *, kind="Deployment", age_s=0, **fields):
 
 def test_missing_pods_are_made():
     assert plan_pods("Deployment", "w", 3, [pod("a")]).create == (None, None)
-    assert plan_pods("StatefulSet", "w", 3, [pod("a", name="w-1")]).create == ("w-0", "w-2")
 
 
 def test_a_deployments_replacement_is_made_while_the_old_pod_is_being_deleted():
     assert plan_pods("Deployment", "w", 1, [pod("a", deleting=True)]).create == (None,)
+
+
+def test_a_parallel_stateful_set_makes_all_its_pods_at_once():
+    pods = [ordinal(1, ready=False)]
+    assert plan_pods("StatefulSet", "w", 3, pods, ordered=False).create == ("w-0", "w-2")
 
 
 def test_a_stateful_sets_replacement_waits_until_the_name_is_free():
@@ -53,6 +57,43 @@ def test_surplus_pods_go_unbound_first_then_unready_then_newest():
 def test_a_stateful_set_loses_the_ordinals_above_its_replicas():
     pods = [pod(name, name=name) for name in ("w-0", "w-1", "w-2")]
     assert plan_pods("StatefulSet", "w", 1, pods).delete == ("w-1", "w-2")
+
+
+def ordinal(number, **fields):
+    return pod(f"u{number}", name=f"w-{number}", **{"ready": True, **fields})
+
+
+@pytest.mark.parametrize(
+    ("pods", "create"),
+    [
+        ([], ("w-0",)),
+        ([ordinal(0)], ("w-1",)),
+        ([ordinal(0, ready=False)], ()),
+        ([ordinal(0), ordinal(2)], ("w-1",)),
+        ([ordinal(1)], ("w-0",)),
+        ([ordinal(0, deleting=True)], ()),
+        ([ordinal(0), ordinal(1, deleting=True)], ()),
+        ([ordinal(0), ordinal(1), ordinal(2)], ()),
+    ],
+)
+def test_an_ordered_stateful_set_makes_one_pod_at_a_time_each_after_those_before_it_are_ready(pods, create):
+    plan = plan_pods("StatefulSet", "w", 3, pods, ordered=True)
+    assert (plan.create, plan.delete) == (create, ())
+
+
+@pytest.mark.parametrize(
+    ("pods", "delete"),
+    [
+        ([ordinal(0), ordinal(1), ordinal(2)], ("u2",)),
+        ([ordinal(0), ordinal(1), ordinal(2, ready=False)], ("u2",)),
+        ([ordinal(0), ordinal(1), ordinal(2, deleting=True)], ()),
+        ([ordinal(0, ready=False), ordinal(1)], ()),
+        ([ordinal(0), *(ordinal(number) for number in range(1, 11))], ("u10",)),
+    ],
+)
+def test_an_ordered_stateful_set_loses_its_highest_pod_alone_while_all_it_keeps_are_ready(pods, delete):
+    plan = plan_pods("StatefulSet", "w", 1, pods, ordered=True)
+    assert (plan.create, plan.delete) == ((), delete)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
