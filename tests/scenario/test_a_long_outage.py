@@ -4,17 +4,11 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 
-from kvberth.bus import Row
 from kvberth.vineyard import VineyardError, probe
-from kvberth_schemas import subjects
-from kvberth_schemas.events import PodScheduledV1, ProcessRole, ProcessStartedV1
-from kvberth_schemas.subjects import WantKind
-from kvberth_schemas.wants import CacheWantV1
+from scenario import moves
 from scenario.world import KVCACHE, World
 
 OUTAGE_S = 60.0
@@ -22,31 +16,9 @@ THERE_WITHIN_S = 5.0
 pytestmark = pytest.mark.long
 
 
-def _bound(row: Row) -> bool:
-    return isinstance(row.message, PodScheduledV1) and row.message.node == "l20-b" and not row.message.deleting
-
-
-def _wanted(row: Row) -> bool:
-    return isinstance(row.message, CacheWantV1) and row.message.state == "run"
-
-
-def _started(row: Row) -> bool:
-    message = row.message
-    return isinstance(message, ProcessStartedV1) and message.role is ProcessRole.CACHE and message.node == "l20-b"
-
-
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(None, id="after the cordon"),
-        pytest.param(lambda _: True, id="after the delete"),
-        pytest.param(_bound, id="after the binding"),
-        pytest.param(_wanted, id="after the want"),
-        pytest.param(_started, id="after the process started"),
-    ],
-)
-async def test_a_minute_without_nats_harms_nothing(two_nodes: World, step: Callable[[Row], bool] | None) -> None:
+@pytest.mark.parametrize("step", [pytest.param(step, id=f"after the {name}") for name, step in moves.STEPS.items()])
+async def test_a_minute_without_nats_harms_nothing(two_nodes: World, step: moves.Step | None) -> None:
     old = await two_nodes.start_engine()
     source = "l20-a"
     assert two_nodes.cache_nodes() == [source]
@@ -58,7 +30,7 @@ async def test_a_minute_without_nats_harms_nothing(two_nodes: World, step: Calla
         await two_nodes.until(lambda: two_nodes.reader.complete, "all is known again", THERE_WITHIN_S)
         await two_nodes.delete("Pod", old.name)
     else:
-        async with seen(two_nodes, step) as happened:
+        async with moves.seen(two_nodes, step, "l20-b") as happened:
             await two_nodes.delete("Pod", old.name)
             await asyncio.wait_for(happened.wait(), 10)
         await outage(two_nodes)
@@ -86,24 +58,6 @@ async def outage(world: World) -> None:
     while world.service_pid("nats") == life:
         assert loop.time() < deadline, "NATS was not started again"
         await asyncio.sleep(0.02)
-
-
-@asynccontextmanager
-async def seen(world: World, step: Callable[[Row], bool]) -> AsyncIterator[asyncio.Event]:
-    """Give the event that the first row of a step sets, from pods, processes and wants."""
-    happened = asyncio.Event()
-    armed = False
-
-    def listen(row: Row) -> None:
-        if armed and step(row):
-            happened.set()
-
-    world.reader.view.add_listener(listen)
-    async with world.bus.view([subjects.wants_of(WantKind.CACHE, "l20-b")]) as wants:
-        wants.add_listener(listen)
-        await world.until(lambda: wants.complete, "the wants are known", 5.0)
-        armed = True
-        yield happened
 
 
 async def _answered(world: World, node: str) -> float:

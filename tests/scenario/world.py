@@ -103,9 +103,19 @@ class World:
         """What placement last said of the example's KVCache."""
         return next((said for spec, said in self.overview.kvcaches if spec.name == KVCACHE), None)
 
+    @property
+    def pods(self) -> list[Pod]:
+        """The engines of the example's workload."""
+        return [pod for pod in self.overview.pods if pod.workload is not None and pod.workload.name == WORKLOAD]
+
     def engine(self) -> Pod:
-        """Give the one engine that is not deleting."""
-        (found,) = (pod for pod in self.overview.pods if not pod.deleting)
+        """Give the example's one engine that is not deleting."""
+        (found,) = (pod for pod in self.pods if not pod.deleting)
+        return found
+
+    def cache(self) -> ProcessStartedV1:
+        """Give the one running cache of the example's KVCache."""
+        (found,) = (one for one in self.running(ProcessRole.CACHE).values() if one.name == KVCACHE)
         return found
 
     def running(self, role: ProcessRole) -> dict[str, ProcessStartedV1]:
@@ -135,8 +145,8 @@ class World:
             and ready is not None
             and ready.status is ConditionStatus.TRUE
             and said.engines == said.engines_served == engines
-            and len(self.overview.pods) == engines
-            and all(pod.ready for pod in self.overview.pods)
+            and len(self.pods) == engines
+            and all(pod.ready for pod in self.pods)
         )
 
     async def until(self, holds: Callable[[], bool], what: str, within_s: float) -> float:
