@@ -42,7 +42,7 @@ scenarios: .venv/dev.stamp ## Stories on the bare backend
 	@$(BIN)/python -m kvberth.cli scenario run --time-factor 0.02 tests/scenarios/*.yaml
 
 scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
-	@echo '== long scenarios: NATS dead for a minute at each step of a move'
+	@echo '== long scenarios: NATS dead for a minute, and each service killed and frozen, at each step of a move'
 	@$(PYTEST) -q -m long tests/scenario
 
 bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
