@@ -15,7 +15,7 @@ _skipped: list[str] = []
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(_ROOT).parts[0]
-        if folder in {"integration", "kube", "scenario"}:
+        if folder in {"compose", "integration", "kube", "scenario"}:
             item.add_marker(folder)
 
 

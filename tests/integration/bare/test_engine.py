@@ -154,6 +154,15 @@ async def test_one_that_is_not_legacy_serves_without_any_cache(start: Callable) 
     assert "kvberth_engine_cache_connected 0" in await engine.get("/metrics")
 
 
+async def test_it_serves_on_the_address_that_it_is_told_and_on_no_other(start: Callable) -> None:
+    engine = await start(KVBERTH_ENGINE_HOST="127.0.0.2")
+    await engine.until(lambda text: "serving on 127.0.0.2" in text)
+    socket.create_connection(("127.0.0.2", engine.port), timeout=2).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", engine.port), timeout=2)
+    assert await engine.stop() == 0
+
+
 async def test_without_a_port_it_says_which_variable_is_missing(start: Callable) -> None:
     engine = await start(KVBERTH_ENGINE_PORT="")
     assert await engine.process.wait() == 2

@@ -1,4 +1,4 @@
-"""Serves /health and /metrics of the stand-in on loopback. One short answer per connection."""
+"""Serves /health and /metrics of the stand-in. One short answer per connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,8 +9,8 @@ _MAX_HEAD_BYTES = 8192
 
 
 @asynccontextmanager
-async def serve_health(port: int, metrics: Callable[[], str]) -> AsyncIterator[None]:
-    """Serve while the block runs. Raises OSError when the port is taken."""
+async def serve_health(host: str, port: int, metrics: Callable[[], str]) -> AsyncIterator[None]:
+    """Serve while the block runs. Raises OSError when the address can't be had."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -23,7 +23,7 @@ async def serve_health(port: int, metrics: Callable[[], str]) -> AsyncIterator[N
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", port, limit=_MAX_HEAD_BYTES)
+    server = await asyncio.start_server(answer, host, port, limit=_MAX_HEAD_BYTES)
     try:
         yield
     finally:

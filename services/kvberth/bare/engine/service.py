@@ -76,8 +76,8 @@ class Engine:
     async def _serve(self) -> int:
         if self.stopping.is_set():
             return 0
-        async with serve_health(self.settings.port, self.counts.text):
-            log(f"serving on 127.0.0.1:{self.settings.port}")
+        async with serve_health(self.settings.host, self.settings.port, self.counts.text):
+            log(f"serving on {self.settings.host}:{self.settings.port}")
             await self.stopping.wait()
             log(f"told to end; draining for {self.settings.drain_s:g} s")
             await asyncio.sleep(self.settings.drain_s)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 LEGACY_PREFIX = "AIBRIX_LLM_KV_CACHE"
 SOCKET_VARIABLE = "AIBRIX_LLM_KV_CACHE_SOCKET"
+HOST_VARIABLE = "KVBERTH_ENGINE_HOST"
 PORT_VARIABLE = "KVBERTH_ENGINE_PORT"
 DRAIN_VARIABLE = "KVBERTH_ENGINE_DRAIN_S"
 SCALE_VARIABLE = "KVBERTH_ENGINE_SCALE"
@@ -20,6 +21,8 @@ class SettingsError(ValueError):
 class EngineSettings:
     """`socket` is None for an engine that does not talk to vineyardd itself."""
 
+    host: str
+    """Address on which /health is served; loopback unless told otherwise."""
     port: int
     socket: str | None
     drain_s: float
@@ -36,6 +39,7 @@ class EngineSettings:
         """
         legacy = any(name.startswith(LEGACY_PREFIX) for name in env)
         return cls(
+            host=env.get(HOST_VARIABLE) or "127.0.0.1",
             port=_port(env.get(PORT_VARIABLE, "")),
             socket=(env.get(SOCKET_VARIABLE) or DEFAULT_SOCKET) if legacy else None,
             drain_s=_seconds(env, DRAIN_VARIABLE, 0.0),

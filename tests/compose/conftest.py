@@ -1,0 +1,49 @@
+"""The image and the containers of docker-compose.yml, made once for all tests of this folder."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compose.containers import REPOSITORY, Containers, run
+
+IMAGE = "localhost/kvberth-bare:test"
+BUILD_WITHIN_S = 900.0
+
+
+@pytest.fixture(scope="session")
+def podman_compose() -> Path:
+    """Give the podman-compose beside this Python; skips where containers can't be run."""
+    program = Path(sys.executable).with_name("podman-compose")
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed")
+    if os.geteuid() != 0:
+        pytest.skip("containers with a network of their own need root here")
+    if not program.exists():
+        pytest.skip("podman-compose is not installed")
+    return program
+
+
+@pytest.fixture(scope="session")
+def image(podman_compose: Path) -> str:
+    """Build the image as a user does; `KVBERTH_TEST_BUILD_FLAGS` adds what this machine's podman needs."""
+    assert podman_compose
+    flags = shlex.split(os.environ.get("KVBERTH_TEST_BUILD_FLAGS", ""))
+    run("podman", "build", *flags, "--target", "bare", "--tag", IMAGE, REPOSITORY, within_s=BUILD_WITHIN_S)
+    return IMAGE
+
+
+@pytest.fixture(scope="module")
+def containers(podman_compose: Path, image: str) -> Iterator[Containers]:
+    """Give the containers, made and not started; nothing of them may be left afterwards."""
+    made = Containers(podman_compose, image)
+    try:
+        made("up", "--no-build", "--no-start")
+        yield made
+    finally:
+        made("down", "--volumes", "--timeout", "5", within_s=180)
+    assert made.left() == []
