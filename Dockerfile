@@ -7,28 +7,37 @@
 # Python packages have the versions of constraints*.txt, servers come from their wheels, everything runs as a plain user.
 ARG PYTHON_IMAGE=docker.io/library/python:3.11-slim-bookworm
 
+# What each extra needs, without our code: a change of that, or of anything else in pyproject.toml, then costs seconds.
+FROM ${PYTHON_IMAGE} AS requirements
+WORKDIR /requirements
+COPY pyproject.toml ./
+RUN printf '%s\n' \
+      'import pathlib, tomllib' \
+      'project = tomllib.load(open("pyproject.toml", "rb"))["project"]' \
+      'for extra, needs in {"core": project["dependencies"], **project["optional-dependencies"]}.items():' \
+      '    pathlib.Path(f"{extra}.txt").write_text("\n".join(needs))' \
+    | python - && rm pyproject.toml
+
 FROM ${PYTHON_IMAGE} AS build
 ENV PIP_CONSTRAINT="/src/constraints.txt /src/constraints-build.txt" PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-COPY constraints.txt constraints-build.txt pyproject.toml ./
-# Dependencies come first and by themselves, so that a change of our code costs seconds.
-RUN printf '%s\n' \
-      'import sys, tomllib' \
-      'project = tomllib.load(open("pyproject.toml", "rb"))["project"]' \
-      'print(*project["dependencies"], *(d for e in sys.argv[1:] for d in project["optional-dependencies"][e]), sep="\n")' \
-      > requirements.py \
- && python -m venv --without-pip /opt/kvberth \
- && python requirements.py > requirements.txt \
- && pip --python /opt/kvberth/bin/python install --quiet -r requirements.txt
+COPY constraints.txt constraints-build.txt ./
+COPY --from=requirements /requirements/core.txt ./
+RUN python -m venv --without-pip /opt/kvberth \
+ && pip --python /opt/kvberth/bin/python install --quiet -r core.txt
 
 FROM build AS build-bare
-RUN python requirements.py bare > requirements.txt \
- && pip --python /opt/kvberth/bin/python install --quiet -r requirements.txt dumb-init \
+COPY --from=requirements /requirements/bare.txt ./
+RUN pip --python /opt/kvberth/bin/python install --quiet -r bare.txt dumb-init \
  && find /opt/kvberth/lib -type d -name tests -prune -exec rm -rf {} + \
  && rm -rf /opt/kvberth/lib/python3*/site-packages/pyarrow/include
 
+FROM build AS build-kubernetes
+COPY --from=requirements /requirements/kubernetes.txt ./
+RUN pip --python /opt/kvberth/bin/python install --quiet -r kubernetes.txt
+
 FROM build AS code
-COPY README.md ./
+COPY pyproject.toml README.md ./
 COPY services services
 COPY schemas schemas
 COPY examples examples
@@ -81,7 +90,7 @@ ENTRYPOINT ["dumb-init", "--", "python3", "-m", "vllm.entrypoints.openai.api_ser
 CMD []
 
 FROM base AS kvberth
-COPY --from=build /opt/kvberth /opt/kvberth
+COPY --from=build-kubernetes /opt/kvberth /opt/kvberth
 COPY --from=code /code/opt/kvberth /opt/kvberth
 USER kvberth
 CMD ["kvberth", "--help"]

@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check unit integration test-kube scenarios scenarios-long schemas clean
+.PHONY: help demo test check unit integration test-kube test-compose scenarios scenarios-long schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -35,6 +35,10 @@ test-kube: .venv/dev.stamp ## Tests against a real API server without nodes; KUB
 	@echo '== tests against a real API server, its controllers and scheduler'
 	@test -n "$(KUBEBUILDER_ASSETS)" || echo 'KUBEBUILDER_ASSETS is not set: every test here is skipped (setup-envtest gets the binaries)' >&2
 	@$(PYTEST) -q tests/kube
+
+test-compose: .venv/dev.stamp ## Build the image and run docker-compose.yml on podman, as root; KVBERTH_TEST_BUILD_FLAGS is passed to the build
+	@echo '== containers: the image, and the stack of docker-compose.yml'
+	@$(PYTEST) -q tests/compose
 
 scenarios: .venv/dev.stamp ## Stories on the bare backend
 	@echo '== scenarios on the bare backend'

@@ -1,17 +1,17 @@
 """The image and the containers of docker-compose.yml, made once for all tests of this folder."""
 
+import functools
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from compose.containers import REPOSITORY, Containers, run
 
-IMAGE = "localhost/kvberth-bare:test"
 BUILD_WITHIN_S = 900.0
 
 
@@ -29,12 +29,24 @@ def podman_compose() -> Path:
 
 
 @pytest.fixture(scope="session")
-def image(podman_compose: Path) -> str:
-    """Build the image as a user does; `KVBERTH_TEST_BUILD_FLAGS` adds what this machine's podman needs."""
+def build(podman_compose: Path) -> Callable[[str], str]:
+    """Build a target as a user does; `KVBERTH_TEST_BUILD_FLAGS` adds what this machine's podman needs."""
     assert podman_compose
     flags = shlex.split(os.environ.get("KVBERTH_TEST_BUILD_FLAGS", ""))
-    run("podman", "build", *flags, "--target", "bare", "--tag", IMAGE, REPOSITORY, within_s=BUILD_WITHIN_S)
-    return IMAGE
+
+    @functools.cache
+    def one(target: str) -> str:
+        name = f"localhost/kvberth-test-{target}:latest"
+        run("podman", "build", *flags, "--target", target, "--tag", name, REPOSITORY, within_s=BUILD_WITHIN_S)
+        return name
+
+    return one
+
+
+@pytest.fixture(scope="session")
+def image(build: Callable[[str], str]) -> str:
+    """Give the image that docker-compose.yml runs."""
+    return build("bare")
 
 
 @pytest.fixture(scope="module")
