@@ -4,16 +4,18 @@ One bus connection, one writer of this node's socket events. Nothing is decided 
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
+from kvberth.node_agent.claim import claim_of, deposed_sentence
 from kvberth.node_agent.settings import NodeAgentSettings
 from kvberth.node_agent.sockets.evidence import Evidence
 from kvberth.node_agent.sockets.keeper import Keeper, KeeperSettings
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant
 from kvberth.node_agent.sockets.watcher import Pace, Surroundings
 from kvberth.node_agent.sockets.watches import DirectoryWatches, open_watches
-from kvberth.service import ServiceContext
+from kvberth.service import ServiceContext, ServiceError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import SocketGoneV1, SocketLostV1, SocketReadyV1
 from kvberth_schemas.model import Event
@@ -22,20 +24,25 @@ from kvberth_schemas.wants import DirWantV1
 
 SERVICE = Service.NODE_AGENT.value
 
-_LOOK_S = 5.0  # at the view, if it never says that it changed
+_LOOK_S = 1.0  # at the view, and at whether another agent took over, if nothing says that it changed
 
 Context = ServiceContext[NodeAgentSettings]
 SocketEvent = SocketReadyV1 | SocketLostV1 | SocketGoneV1
 
 
 async def main(context: Context) -> None:
-    """Run the agent until it is told to stop; what it said stays on the bus, and turns unknown with its silence."""
+    """Run the agent until it is told to stop; what it said stays on the bus, and turns unknown with its silence.
+
+    Raises:
+        ServiceError: another agent has the node; this one may do nothing.
+    """
     settings = context.settings
-    bus_settings = BusSettings(
-        url=settings.nats_url, service=Service.NODE_AGENT, instance=settings.instance, node=settings.node
-    )
-    async with open_watches() as watches, Bus(bus_settings, context.telemetry) as bus:
-        await _Agent(context, watches, bus).run()
+    with claimed(claim_of(settings), time.time()) as term:
+        bus_settings = BusSettings(
+            url=settings.nats_url, service=Service.NODE_AGENT, instance=settings.instance, node=settings.node, term=term
+        )
+        async with open_watches() as watches, Bus(bus_settings, context.telemetry) as bus:
+            await _Agent(context, watches, bus).run()
 
 
 class _Agent:
@@ -56,12 +63,13 @@ class _Agent:
         async with wants, writer, self._bus.heart([writer]), asyncio.TaskGroup() as group:
             keeper = self._keeper = self._make_keeper(group, writer)
             self._context.checks.register("wants", lambda: _wants_complaint(wants))
-            self._context.checks.register("sockets", lambda: _sockets_complaint(keeper, writer))
+            self._context.checks.register("sockets", lambda: self._sockets_complaint(keeper, writer))
             handing_out = group.create_task(self._watches.run(), name="inotify")
             readying = group.create_task(_ready_after_looks(keeper, writer), name="first looks")
-            applying = group.create_task(_apply(wants, keeper), name="wants")
+            applying = group.create_task(self._apply(wants, keeper, writer), name="wants")
+            purges = group.create_task(self._look_for_purges(wants), name="purges")
             await self._context.stopping.wait()
-            for task in (handing_out, readying, applying):
+            for task in (handing_out, readying, applying, purges):
                 task.cancel()
             keeper.stop()
 
@@ -84,7 +92,30 @@ class _Agent:
             changes.add(1, {"type": event.ce_type})
 
         keeper_settings = KeeperSettings(node=self._node, root=settings.root, empty_after_s=settings.empty_after_s)
-        return Keeper(keeper_settings, group, around, speak)
+        return Keeper(keeper_settings, group, around, speak, self._context.telemetry.handling)
+
+    async def _apply(self, wants: View, keeper: Keeper, writer: Writer) -> None:
+        """Apply the wants at every change, until cancelled or taken over."""
+        while True:
+            if writer.deposed:
+                raise ServiceError(deposed_sentence(self._node))
+            if wants.complete:
+                keeper.apply(_dir_wants(wants.rows))
+            await wants.changed(_LOOK_S)
+
+    async def _look_for_purges(self, wants: View) -> None:
+        """Read the wants anew now and then while a drop waits to be forgotten; a view is told of no purge."""
+        while True:
+            await asyncio.sleep(self._context.settings.reread_s)
+            if any(want.state == "drop" for want in _dir_wants(wants.rows).values()):
+                wants.reread()
+
+    def _sockets_complaint(self, keeper: Keeper, writer: Writer) -> str | None:
+        if writer.deposed:
+            return deposed_sentence(self._node)
+        if not keeper.looked.is_set():
+            return "Not every directory was looked at yet."
+        return None if writer.complete else "What is known is not all on the bus yet."
 
     def _not_found(self, row: Row) -> Event | None:
         """What to say of a row that an earlier life wrote and no want speaks of: only a drop ends the keeping."""
@@ -94,13 +125,6 @@ class _Agent:
         if self._keeper is not None and self._keeper.adopt(CacheKey(subject.namespace, subject.object)):
             return None
         return SocketGoneV1(cache=subject.object, namespace=subject.namespace, node=self._node)
-
-
-async def _apply(wants: View, keeper: Keeper) -> None:
-    while True:
-        if wants.complete:
-            keeper.apply(_dir_wants(wants.rows))
-        await wants.changed(_LOOK_S)
 
 
 async def _ready_after_looks(keeper: Keeper, writer: Writer) -> None:
@@ -118,9 +142,3 @@ def _dir_wants(rows: Mapping[EventSubject | WantSubject, Row]) -> dict[CacheKey,
 
 def _wants_complaint(wants: View) -> str | None:
     return None if wants.complete else "The wants of this node are not all read yet: is the bus there?"
-
-
-def _sockets_complaint(keeper: Keeper, writer: Writer) -> str | None:
-    if not keeper.looked.is_set():
-        return "Not every directory was looked at yet."
-    return None if writer.complete else "What is known is not all on the bus yet."

@@ -31,3 +31,6 @@ class NodeAgentSettings(ServiceSettings):
 
     empty_after_s: float = Field(60.0, ge=0.05, le=86400)
     """Seconds until a dropped directory is emptied. Default 60: a new want within that time finds it as it was."""
+
+    reread_s: float = Field(30.0, gt=0, le=3600)
+    """How often the wants are read anew while one says drop. Default 30: then its end is forgotten within a minute."""

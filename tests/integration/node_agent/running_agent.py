@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opentelemetry.trace import get_current_span
+
 from kvberth.node_agent.sockets.keeper import Keeper, KeeperSettings
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant
 from kvberth.node_agent.sockets.watcher import Pace, Surroundings
@@ -22,12 +24,14 @@ class Heard:
     events: list = field(default_factory=list)
     causes: list = field(default_factory=list)
     times: list = field(default_factory=list)
+    spans: list = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def speak(self, event, cause, traceparent):
         self.events.append(event)
         self.causes.append((cause, traceparent))
         self.times.append(time.monotonic())
+        self.spans.append(get_current_span().get_span_context().span_id)
         self._news.set()
 
     @property
@@ -81,12 +85,14 @@ class Agent:
 
 
 @asynccontextmanager
-async def running_agent(root, pace=None, empty_after_s=60.0, lagged=lambda _seconds: False) -> AsyncIterator[Agent]:
+async def running_agent(
+    root, pace=None, empty_after_s=60.0, lagged=lambda _seconds: False, handling=None
+) -> AsyncIterator[Agent]:
     heard = Heard()
     async with open_watches() as watches, asyncio.TaskGroup() as group:
         around = Surroundings(watches=watches, pace=pace or Pace(), lagged=lagged)
         settings = KeeperSettings(node="l20-a", root=root, empty_after_s=empty_after_s)
-        keeper = Keeper(settings, group, around, heard.speak)
+        keeper = Keeper(settings, group, around, heard.speak, **({"handling": handling} if handling else {}))
         events = group.create_task(watches.run())
         try:
             yield Agent(keeper, heard, root)

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
 
 from integration.node_agent.running_agent import K, eventually, running_agent
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant
+from kvberth.service import Telemetry
 from support.vineyardd import running_vineyardd
 
 pytestmark = pytest.mark.integration
@@ -158,7 +161,14 @@ async def test_a_drop_says_gone_and_empties_the_directory_later_but_keeps_it(roo
             assert agent.heard.words[-1] == "gone"
 
 
-async def test_a_dropped_directory_where_somebody_answers_is_left_alone_until_he_ends(root):
+async def test_a_dropped_directory_where_somebody_answers_is_left_alone_until_he_ends_and_that_is_said_once(root):
+    with capture_logs() as said:
+        await _drop_while_somebody_answers(root)
+    left = [entry for entry in said if "left as it is" in entry["event"]]
+    assert [entry["reason"] for entry in left] == ["a daemon answers there"]
+
+
+async def _drop_while_somebody_answers(root):
     async with running_agent(root, empty_after_s=0.1) as agent:
         agent.want()
         async with running_vineyardd(agent.socket) as daemon:
@@ -204,3 +214,19 @@ async def test_a_directory_of_an_earlier_life_is_watched_on_without_a_want_but_n
         assert mode_of(agent.directory) == 0o711
         agent.keeper.apply({K: DirWant("1", "keep", 0o700, None)})
         await eventually(lambda: mode_of(agent.directory) == 0o700)
+
+
+async def test_a_want_is_handled_in_the_trace_that_brought_it_and_what_comes_later_is_not(root):
+    exporter = InMemorySpanExporter()
+    telemetry = Telemetry("node_agent", span_exporter=exporter)
+    async with running_agent(root, handling=telemetry.handling) as agent:
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        agent.keeper.apply({K: DirWant("1", "keep", 0o700, None, f"00-{trace}-b7ad6b7169203331-01")})
+        await agent.heard.until_word("lost missing")
+        spans = [(span.name, f"{span.context.trace_id:032x}") for span in exporter.get_finished_spans()]
+        assert spans == [("directory keep", trace)]
+        assert agent.heard.spans == [0]
+        agent.want("drop")
+        await agent.heard.until_word("gone")
+        assert exporter.get_finished_spans()[-1].name == "directory drop"
+        assert agent.heard.spans[-1] == exporter.get_finished_spans()[-1].context.span_id

@@ -14,7 +14,7 @@ import pytest
 
 from integration.node_agent.running_agent import eventually
 from kvberth.bus import Absent, Bus, BusSettings
-from kvberth_schemas import subjects
+from kvberth_schemas import names, subjects
 from kvberth_schemas.subjects import Service, WantKind
 from kvberth_schemas.wants import DirWantV1, Why
 from support.nats import nats_server
@@ -110,7 +110,7 @@ async def witness_of(server):
 
 
 @asynccontextmanager
-async def agent_process(server, root, state, **settings):
+async def agent_process(server, root, state, stderr=None, **settings):
     clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("KVBERTH_")}
     given = {
         "KVBERTH_NATS_URL": server.url,
@@ -119,7 +119,7 @@ async def agent_process(server, root, state, **settings):
         "KVBERTH_STATE": str(state),
     }
     command = (sys.executable, "-m", "kvberth.node_agent")
-    process = await asyncio.create_subprocess_exec(*command, env=clean | given | settings)
+    process = await asyncio.create_subprocess_exec(*command, env=clean | given | settings, stderr=stderr)
     try:
         yield process
     finally:
@@ -211,6 +211,35 @@ async def test_an_agent_starts_without_a_bus_and_stops_within_its_time(server, r
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
         assert time.monotonic() - began < 3.0
+
+
+async def test_a_second_agent_of_a_node_is_refused_with_a_sentence(server, root, tmp_path):
+    state = tmp_path / "state"
+    async with agent_process(server, root, state):
+        await eventually(lambda: list((state / "services").glob("node_agent*.json")), seconds=15)
+        async with agent_process(server, root, state, stderr=asyncio.subprocess.PIPE) as second:
+            text = await asyncio.wait_for(second.stderr.read(), 15)
+            assert await second.wait() == 1
+            assert f"Another agent of the node {NODE} is running".encode() in text
+
+
+async def test_an_agent_that_was_taken_over_ends_with_a_sentence(server, placement, root, tmp_path):
+    async with (
+        witness_of(server) as witness,
+        agent_process(server, root, tmp_path / "old", stderr=asyncio.subprocess.PIPE) as old,
+    ):
+        say(placement)
+        await witness.until_lost("missing")
+        term = tmp_path / "new" / "node_agent" / names.encode(NODE) / "term"
+        term.parent.mkdir(parents=True)
+        term.write_text(f"{int(time.time()) + 1000}")
+        async with agent_process(server, root, tmp_path / "new"):
+            await witness.until_complete()
+            async with running_vineyardd(root / "default" / "k" / "vineyard.sock") as daemon:
+                await witness.until_ready(daemon.incarnation)
+                text = await asyncio.wait_for(old.stderr.read(), 15)
+            assert await old.wait() == 1
+            assert b"with a higher term speaks on the bus" in text
 
 
 async def test_an_agent_without_a_node_or_a_root_says_which_setting_is_missing(tmp_path):

@@ -5,10 +5,13 @@ What no want speaks of stays as it is. Says everything through one `Speaker`; kn
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -24,11 +27,16 @@ _log = structlog.get_logger(__name__)
 _NOBODY = (SocketMissing, SocketStale, SocketPathTooLong)
 """What proves that no daemon uses a directory; every other failure may come from a living one."""
 
+_EMPTY_S = 60.0
+
 _NOT_OURS = frozenset({"", "local"})
 """Deployments of daemons that were started without an incarnation."""
 
 Speaker = Callable[[Said | SocketGoneV1, str | None, str | None], None]
 """Takes (event, id of the event that led to it, traceparent)."""
+
+Handling = Callable[[str, Mapping[str, str] | None, str], AbstractContextManager[object]]
+"""Opens a span around the handling of one want: its name, the headers that it came with, its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +61,16 @@ class Keeper:
     """Applies wants; its tasks run in the group that it is given."""
 
     def __init__(
-        self, settings: KeeperSettings, group: asyncio.TaskGroup, around: Surroundings, speak: Speaker
+        self,
+        settings: KeeperSettings,
+        group: asyncio.TaskGroup,
+        around: Surroundings,
+        speak: Speaker,
+        handling: Handling = lambda _name, _headers, _cause: nullcontext(),
     ) -> None:
         self._settings = settings
+        self._handling = handling
+        self._untraced = copy_context()
         self._group = group
         self._around = around
         self._speak = speak
@@ -75,7 +90,8 @@ class Keeper:
         """Bring what is kept in line with the wants; those applied before cost nothing."""
         for step in plan(self._applied, wants):
             self._applied[step.key] = step.want.id
-            self._take(step)
+            with self._handling(f"directory {step.want.state}", _headers(step.want), step.want.id):
+                self._take(step)
         for key in self._applied.keys() - wants.keys() - self._kept.keys() - self._emptying.keys():
             del self._applied[key]
         self._first_wants = True
@@ -123,7 +139,7 @@ class Keeper:
     def _start(self, key: CacheKey, directory: Directory, want: DirWant | None) -> None:
         address = CacheAddress(self._settings.node, key.namespace, key.kvcache, str(directory.socket))
         watcher = SocketWatcher(address, directory, self._around, partial(self._say, key))
-        task = self._group.create_task(watcher.run(), name=f"watch {address.path}")
+        task = self._begin(watcher.run(), f"watch {address.path}")
         self._kept[key] = _Kept(watcher, task, want)
 
     def _drop(self, step: Drop) -> None:
@@ -133,7 +149,12 @@ class Keeper:
         gone = SocketGoneV1(cache=step.key.kvcache, namespace=step.key.namespace, node=self._settings.node)
         self._speak(gone, step.want.id, step.want.traceparent)
         if name_complaint(step.key) is None and step.key not in self._emptying:
-            self._emptying[step.key] = self._group.create_task(self._empty_later(step.key))
+            path = self._path(step.key)
+            self._emptying[step.key] = self._begin(self._empty_later(step.key), f"empty {path}")
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start what outlives the handling of its want, and so is no part of its span."""
+        return self._group.create_task(work, name=name, context=self._untraced.copy())
 
     def _say(self, key: CacheKey, event: Said) -> None:
         """Name the want as the cause of an answer; its trace ends with the first one."""
@@ -164,28 +185,45 @@ class Keeper:
     async def _empty_later(self, key: CacheKey) -> None:
         """Empty a dropped directory once nobody answers there any more; a new keep cancels this."""
         directory = self._path(key)
-        given_up = threading.Event()
-        try:
-            while True:
-                await asyncio.sleep(self._settings.empty_after_s)
-                if await self._deserted(directory):
-                    break
-            for complaint in await asyncio.to_thread(empty, directory, given_up):
-                _log.warning(complaint)
-        finally:
-            given_up.set()
+        said: str | None = None
+        while True:
+            await asyncio.sleep(self._settings.empty_after_s)
+            used = await self._used(directory)
+            if used is None:
+                break
+            if used != said:
+                _log.warning("a dropped directory is left as it is", directory=str(directory), reason=used)
+            said = used
+        await _empty(directory)
         del self._emptying[key]
 
-    async def _deserted(self, directory: Path) -> bool:
+    async def _used(self, directory: Path) -> str | None:
+        """Why somebody may use a directory; None when certainly nobody does."""
         try:
             await probe(Directory(directory, None).socket, timeout_s=self._around.pace.answer_s)
         except _NOBODY:
-            return True
+            return None
         except VineyardError as error:
-            _log.warning("a dropped directory is left as it is, somebody may use it", reason=str(error))
-            return False
-        _log.warning("a dropped directory is left as it is, a daemon answers there", directory=str(directory))
-        return False
+            return f"somebody may use it: {error}"
+        return "a daemon answers there"
 
     def _path(self, key: CacheKey) -> Path:
         return self._settings.root / key.namespace / key.kvcache
+
+
+async def _empty(directory: Path) -> None:
+    """Empty a directory in a thread, and tell what stays; a thread that hangs is told to give up and left alone."""
+    given_up = threading.Event()
+    try:
+        async with asyncio.timeout(_EMPTY_S):
+            complaints = await asyncio.to_thread(empty, directory, given_up)
+    except TimeoutError:
+        complaints = [f"{directory} could not be emptied within {_EMPTY_S:g} s; does its file system hang?"]
+    finally:
+        given_up.set()
+    for complaint in complaints:
+        _log.warning(complaint)
+
+
+def _headers(want: DirWant) -> dict[str, str] | None:
+    return {"traceparent": want.traceparent} if want.traceparent is not None else None

@@ -7,16 +7,19 @@ daemon's end, and asks it every second, since a stopped daemon closes nothing. W
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
 
 from kvberth.node_agent.sockets import faults
+from kvberth.node_agent.sockets.access import selinux_hint
 from kvberth.node_agent.sockets.directory import Directory, Identity, Place, prepare
 from kvberth.node_agent.sockets.verdict import Answered, CacheAddress, Failed, Said, Standing, judge
 from kvberth.node_agent.sockets.watches import DirectoryWatches
 from kvberth.vineyard import Client, ConnectionGone, DaemonHung, VineyardError
+from kvberth_schemas.events import SocketLostReason
 
 _log = structlog.get_logger(__name__)
 
@@ -173,6 +176,9 @@ class SocketWatcher:
     def _judge(self, outcome: Answered | Failed) -> None:
         if isinstance(outcome, Failed) and not outcome.certain and self._around.lagged(self._pace.answer_s):
             return  # it may be we who were late: no evidence
+        if isinstance(outcome, Failed) and outcome.reason is SocketLostReason.DENIED:
+            hint = selinux_hint(Path(self._address.path))
+            outcome = replace(outcome, message=f"{outcome.message}{hint}")
         self.standing, event = judge(self._address, self.standing, outcome)
         if event is not None:
             self._delay_s = self._pace.first_s
