@@ -11,12 +11,14 @@ from pydantic import Field
 
 from kvberth.kube.client import MERGE_PATCH, Call, Client
 from kvberth.kube.kinds import Kind, whole
+from kvberth.kube.listing import Selection
 from kvberth.kube.objects import KubeObject
-from kvberth.kube.reflector import Reflector, Selection
+from kvberth.kube.reflector import Reflector
 from kvberth.kube.resources import CONFIG_MAPS, LEASES, Resource
 from kvberth.kube.settings import BackoffSettings, ReflectorSettings
 from kvberth.kube.store import Change
 
+SOMEBODY = (("fieldManager", "somebody"),)
 QUICK = ReflectorSettings(floor_s=0.2, backoff=BackoffSettings(first_s=0.1, most_s=0.5))
 
 
@@ -45,7 +47,8 @@ async def until(look: Callable[[], Any], timeout_s: float = 20.0) -> float:
 
 async def create(client: Client, resource: Resource, namespace: str | None, body: dict[str, Any]) -> dict[str, Any]:
     named = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-    call = Call(what=f"POST {resource.kind}", path=resource.path(namespace), method="POST", body=named)
+    path = resource.path(namespace)
+    call = Call(what=f"POST {resource.kind}", path=path, method="POST", body=named, query=SOMEBODY)
     return json.loads(await client.request(call))
 
 
@@ -57,7 +60,7 @@ async def merge(
     client: Client, resource: Resource, namespace: str | None, name: str, patch: Any, subresource: str | None = None
 ) -> dict[str, Any]:
     path = resource.path(namespace, name, subresource)
-    call = Call(what=f"PATCH {name}", path=path, method="PATCH", body=patch, content_type=MERGE_PATCH)
+    call = Call(what=f"PATCH {name}", path=path, method="PATCH", body=patch, content_type=MERGE_PATCH, query=SOMEBODY)
     return json.loads(await client.request(call))
 
 

@@ -10,8 +10,9 @@ import pytest
 from kube.rig import CONFIG, LEASE, QUICK, Watcher, create, delete, merge, put_config, until, watching
 from kvberth.kube.client import Client
 from kvberth.kube.kinds import whole
+from kvberth.kube.listing import Selection
 from kvberth.kube.objects import KubeObject
-from kvberth.kube.reflector import Reflector, Selection
+from kvberth.kube.reflector import Reflector
 from kvberth.kube.resources import CONFIG_MAPS, CRDS, LEASES, Resource
 from kvberth.kube.settings import ClientSettings
 from support.api_server import ControlPlane

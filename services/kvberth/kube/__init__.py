@@ -3,7 +3,10 @@
 The extra `kubernetes` brings what it needs; it is imported only by services that run there.
 """
 
+from kvberth.kube.applier import FIELD_MANAGER, Applier, Eviction, Target
 from kvberth.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Call, Client
+from kvberth.kube.conflicts import ConflictKind, ConflictReport, explain
+from kvberth.kube.election import Election, Leadership
 from kvberth.kube.errors import (
     AlreadyExists,
     Cause,
@@ -14,6 +17,7 @@ from kvberth.kube.errors import (
     Invalid,
     KubeError,
     KubeSettingsError,
+    LeaseHeldByRunaway,
     NotFound,
     Refused,
     ServerTrouble,
@@ -21,10 +25,14 @@ from kvberth.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from kvberth.kube.fence import FENCE, FenceVerdict, fence_verdict
 from kvberth.kube.kinds import Kind, whole
+from kvberth.kube.listing import Selection, get, list_all
 from kvberth.kube.metrics import Metrics
 from kvberth.kube.objects import Entry, Key, KubeObject, Meta, OwnerReference, Trimmed, Unreadable
-from kvberth.kube.reflector import Reflector, Selection
+from kvberth.kube.queue import WorkQueue
+from kvberth.kube.recorder import EventRecorder
+from kvberth.kube.reflector import Reflector
 from kvberth.kube.resources import Resource
 from kvberth.kube.settings import (
     BackoffSettings,
@@ -35,12 +43,16 @@ from kvberth.kube.settings import (
     ReflectorSettings,
 )
 from kvberth.kube.store import Change, Verb
+from kvberth.kube.tally import EventType, Occurrence, Regarding
 
 __all__ = [
     "APPLY_PATCH",
+    "FENCE",
+    "FIELD_MANAGER",
     "JSON",
     "MERGE_PATCH",
     "AlreadyExists",
+    "Applier",
     "BackoffSettings",
     "Call",
     "Cause",
@@ -48,9 +60,16 @@ __all__ = [
     "Client",
     "ClientSettings",
     "Conflict",
+    "ConflictKind",
+    "ConflictReport",
     "DeadlinePassed",
+    "Election",
     "Entry",
+    "EventRecorder",
+    "EventType",
+    "Eviction",
     "Expired",
+    "FenceVerdict",
     "Forbidden",
     "Invalid",
     "Key",
@@ -58,24 +77,34 @@ __all__ = [
     "KubeError",
     "KubeObject",
     "KubeSettingsError",
+    "Leadership",
+    "LeaseHeldByRunaway",
     "LeaseSettings",
     "Meta",
     "Metrics",
     "NotFound",
+    "Occurrence",
     "OwnerReference",
     "QueueSettings",
     "RecorderSettings",
     "Reflector",
     "ReflectorSettings",
     "Refused",
+    "Regarding",
     "Resource",
     "Selection",
     "ServerTrouble",
+    "Target",
     "Throttled",
     "Trimmed",
     "Unauthorized",
     "Unreachable",
     "Unreadable",
     "Verb",
+    "WorkQueue",
+    "explain",
+    "fence_verdict",
+    "get",
+    "list_all",
     "whole",
 ]

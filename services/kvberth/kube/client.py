@@ -22,6 +22,7 @@ from kvberth.kube.settings import ClientSettings
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
+JSON_PATCH: Final = "application/json-patch+json"
 
 Read = Callable[[], Awaitable[bytes]]
 

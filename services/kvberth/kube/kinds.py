@@ -116,6 +116,17 @@ class Kind(Generic[T]):
         except ValueError:
             return self._slow_frame(line)
 
+    def read_bytes(self, body: bytes) -> Entry[T] | Unreadable:
+        """Read one object.
+
+        Raises:
+            Malformed: the bytes are no object with a name.
+        """
+        try:
+            return self._entry(self._model.model_validate_json(body))
+        except ValueError:
+            return self.read(_json(body))
+
     def read(self, raw: object) -> Entry[T] | Unreadable:
         """Read one object from plain JSON.
 

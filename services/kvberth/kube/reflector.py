@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
@@ -17,8 +16,9 @@ import structlog
 from kvberth.kube.client import Call, Client, Read
 from kvberth.kube.endings import CLEAN, Ending, Next, ending_of, ending_of_fault
 from kvberth.kube.errors import Expired, KubeError, Unreachable
-from kvberth.kube.kinds import Bookmark, Fault, Kind, Malformed, Page
+from kvberth.kube.kinds import Bookmark, Fault, Kind, Malformed
 from kvberth.kube.lines import Lines
+from kvberth.kube.listing import Paging, Selection, list_all
 from kvberth.kube.metrics import Metrics
 from kvberth.kube.objects import Entry, Key, Unreadable
 from kvberth.kube.pace import Pace
@@ -31,21 +31,6 @@ T = TypeVar("T")
 _LIST_RESTARTS = 3  # in one go; afterwards with a back-off
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which objects of the kind; selectors as kubectl takes them."""
-
-    namespace: str | None = None
-    labels: str = ""
-    fields: str = ""
-
-    @property
-    def query(self) -> tuple[tuple[str, str], ...]:
-        """The parameters of list and watch."""
-        pairs = (("labelSelector", self.labels), ("fieldSelector", self.fields))
-        return tuple(pair for pair in pairs if pair[1])
 
 
 class Reflector(Generic[T]):
@@ -67,6 +52,7 @@ class Reflector(Generic[T]):
         self._settings = settings or ReflectorSettings()
         self._metrics = metrics or Metrics()
         self._random = random or Random()  # noqa: S311 - spreads load, guards nothing
+        self._paging = Paging(size=self._settings.page_size, page_s=self._settings.page_s)
         self._pace = Pace(self._settings.backoff, self._random)
         self._store: Store[T] = Store()
         self._listeners: list[Callable[[Change[T]], None]] = []
@@ -146,7 +132,8 @@ class Reflector(Generic[T]):
         try:
             version = self._version or await self._list()
             self._began = time.monotonic()
-            async with self._client.stream(self._watch_call(version), self._settings.page_s, self._silence_s) as read:
+            times = self._settings.page_s, self._settings.silence_s
+            async with self._client.stream(self._watch_call(version), *times) as read:
                 opened = time.monotonic()
                 self._succeed()
                 ending = await self._read(read)
@@ -164,7 +151,7 @@ class Reflector(Generic[T]):
         """Read all pages; a token that got too old begins anew, the store keeps the old picture until the end."""
         for restarts in range(_LIST_RESTARTS + 1):
             try:
-                version, items = await self._pages()
+                version, items = await list_all(self._client, self._kind, self._selection, self._paging, self._hear)
             except Expired:
                 if restarts == _LIST_RESTARTS:
                     raise
@@ -177,28 +164,10 @@ class Reflector(Generic[T]):
         self._synced.set()
         return version
 
-    async def _pages(self) -> tuple[str, list[Entry[T] | Unreadable]]:
-        first, items, more = "", list[Entry[T] | Unreadable](), ""
-        while True:
-            page = await self._page(more)
-            # The first page's version: what changed while the others were read is told again by the watch.
-            first = first or page.resource_version
-            items += page.items
-            more = page.more
-            if not more:
-                return first, items
-
-    async def _page(self, more: str) -> Page[T]:
-        query = (*self._selection.query, ("limit", str(self._settings.page_size)))
-        call = self._call("list", (*query, ("continue", more)) if more else query)
-        page = self._kind.read_page(await self._client.request(call, self._settings.page_s))
-        self._heard = time.monotonic()
-        return page
-
     async def _read(self, read: Read) -> Ending:
         lines = Lines(self._settings.max_frame_bytes)
         while piece := await read():
-            self._heard = time.monotonic()
+            self._hear()
             for line in lines.feed(piece):
                 ending = self._take(line)
                 if ending is not None:
@@ -230,8 +199,11 @@ class Reflector(Generic[T]):
         for verb, amount in told.items():
             self._metrics.count("changes", amount, resource=self._plural, verb=verb)
 
-    def _succeed(self) -> None:
+    def _hear(self) -> None:
         self._heard = time.monotonic()
+
+    def _succeed(self) -> None:
+        self._hear()
         if not self._live:
             _log.info("watch is open", resource=self._plural, objects=len(self.entries))
         self._live, self.trouble = True, ""
@@ -249,16 +221,7 @@ class Reflector(Generic[T]):
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", str(seconds)),
         )
-        return self._call("watch", (*self._selection.query, *query))
-
-    def _call(self, verb: str, query: tuple[tuple[str, str], ...]) -> Call:
-        resource = self._kind.resource
-        what = f"{verb} of {resource.kind}"
-        return Call(what=what, path=resource.path(self._selection.namespace), query=query)
-
-    @property
-    def _silence_s(self) -> float:
-        return self._settings.silence_s
+        return self._selection.call("watch", self._kind.resource, query)
 
     @property
     def _plural(self) -> str:
