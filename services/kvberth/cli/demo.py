@@ -41,7 +41,11 @@ Pod = PodScheduledV1 | PodReadyV1
 def demo(
     manifest: Annotated[
         Path | None,
-        typer.Option("--manifest", help="An engine Deployment and its KVCache; default: those of the first report."),
+        typer.Option(
+            "--manifest",
+            metavar="FILE",
+            help="One engine Deployment of one replica and its KVCache; the default is that of a public bug report.",
+        ),
     ] = None,
 ) -> None:
     """Show the main job on this machine in a minute: an engine moves to another node, and its cache follows.

@@ -10,7 +10,8 @@ State = Annotated[
     typer.Option(
         "--state",
         envvar="KVBERTH_STATE",
-        help="State directory; the default is ~/.local/state/kvberth.",
+        help="State directory of the kvberth that is meant; the default is ~/.local/state/kvberth.",
+        metavar="DIRECTORY",
         show_default=False,
     ),
 ]

@@ -25,20 +25,31 @@ START_WITHIN_S = 60.0
 def up(
     nodes: Annotated[
         Path | None,
-        typer.Option("--nodes", help="v1 Node objects; the default is two L20 nodes, l20-a and l20-b."),
+        typer.Option(
+            "--nodes", metavar="FILE", help="v1 Node objects to pretend; the default is two L20 nodes, l20-a and l20-b."
+        ),
     ] = None,
-    file: Annotated[list[Path] | None, typer.Option("-f", "--file", help="Apply a manifest when all is up.")] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-f", "--file", metavar="FILE", help="Apply a manifest when all is up. May be given several times."
+        ),
+    ] = None,
     state: State = None,
 ) -> None:
     """Run all of kvberth on this machine, in the foreground. Ctrl-C ends it and everything it started.
 
-    Other commands find it by its state directory; run them in another terminal.
+    Other commands find it by its state directory; run them in another terminal. At the end the state directory is
+    removed with the manifests that were applied; keep them in files.
     """
     asyncio.run(_up(layout_of(state), nodes, file or []))
 
 
 def down(state: State = None) -> None:
-    """End the running kvberth (or what a killed one left): engines, caches, services, sockets and state directory."""
+    """End the running kvberth (or what a killed one left): engines, caches, services, sockets and state directory.
+
+    The applied manifests go with the state directory. Where nothing runs it says so and changes nothing.
+    """
     console = output()
     layout = layout_of(state)
     if stop_up(layout):

@@ -81,7 +81,10 @@ def status(
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay and follow the changes.")] = False,
     state: State = None,
 ) -> None:
-    """Show every KVCache, engine and node, and what is wrong with it."""
+    """Show every KVCache, engine and node, and what is wrong with it.
+
+    SERVED counts engines with a cache beside them that answers. What a KVCache says of itself stands below the table.
+    """
 
     async def command() -> None:
         async with connected(layout_of(state)) as bus, status_reader(bus) as reader:
