@@ -50,7 +50,9 @@ def demo(
 ) -> None:
     """Show the main job on this machine in a minute: an engine moves to another node, and its cache follows.
 
-    Starts a stack of its own (NATS, the services, two nodes with real vineyardd daemons) and leaves nothing behind.
+    Starts a stack of its own: NATS, the services, two nodes with real vineyardd.
+
+    Leaves nothing behind.
     """
     request = apply_request(manifest or example(MANIFEST))
     if asyncio.run(_run(output(), request)):

@@ -44,8 +44,9 @@ def apply(
 ) -> None:
     """Apply manifests: Deployments and StatefulSets of engines, and KVCaches. Other kinds are listed as ignored.
 
-    A file is applied whole or, where one of its objects is refused, not at all. A KVCache serves the engines of its own
-    namespace.
+    A file is applied whole or, where one of its objects is refused, not at all.
+
+    A KVCache serves the engines of its own namespace only.
 
     Example: kvberth apply -f examples/llama-3-8b-l20/engine-and-kvcache.yaml
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import typer
 
 SERVICES = {
-    "placement": ("kvberth.placement", "Decides where caches are."),
+    "placement": ("kvberth.placement", "Decides where caches are (KVBERTH_NATS_URL, KVBERTH_STATE)."),
     "node-agent": ("kvberth.node_agent", "Watches the sockets of one node (KVBERTH_NODE)."),
     "scheduler": ("kvberth.bare.scheduler", "Bare backend: takes manifests and binds engines to nodes."),
     "runner": ("kvberth.bare.runner", "Bare backend: runs the processes of one node (KVBERTH_NODE)."),

@@ -39,8 +39,9 @@ def up(
 ) -> None:
     """Run all of kvberth on this machine, in the foreground. Ctrl-C ends it and everything it started.
 
-    Other commands find it by its state directory; run them in another terminal. At the end the state directory is
-    removed with the manifests that were applied; keep them in files.
+    Other commands find it by its state directory; run them in another terminal.
+
+    At its end the applied manifests go with the state directory: keep files.
     """
     asyncio.run(_up(layout_of(state), nodes, file or []))
 

@@ -83,7 +83,9 @@ def status(
 ) -> None:
     """Show every KVCache, engine and node, and what is wrong with it.
 
-    SERVED counts engines with a cache beside them that answers. What a KVCache says of itself stands below the table.
+    An engine is served while the cache beside it answers.
+
+    What a KVCache says of itself stands below its table.
     """
 
     async def command() -> None:
