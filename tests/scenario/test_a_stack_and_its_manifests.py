@@ -1,8 +1,7 @@
-"""A stack loses its `up`, a manifest is wrong, a KVCache goes and comes back: the rest stays as it is."""
+"""A stack loses its `up`, a manifest is wrong: the rest stays as it is."""
 
-from kvberth_schemas.events import ProcessRole
 from kvberth_schemas.requests import Outcome
-from scenario.world import KVCACHE, MANIFEST, REPOSITORY, World, command, leftovers, processes_of
+from scenario.world import KVCACHE, REPOSITORY, World, command, leftovers, processes_of
 
 BROKEN = REPOSITORY / "tests" / "manifests" / "M10-broken-quantities.yaml"
 
@@ -35,24 +34,3 @@ async def test_a_broken_manifest_is_refused_by_field_and_disturbs_nothing(two_no
     await two_nodes.until(the_others_are_known, "the KVCaches that passed the door have a status", 10.0)
     assert two_nodes.running_lives() == lives
     assert two_nodes.served(1)
-
-
-async def test_a_kvcache_that_is_deleted_and_applied_again_ends_and_returns_under_its_engine(
-    two_nodes: World,
-) -> None:
-    engine = await two_nodes.start_engine()
-    (process,) = two_nodes.running(ProcessRole.ENGINE).values()
-    (cache,) = two_nodes.running(ProcessRole.CACHE).values()
-
-    assert not (await two_nodes.delete("KVCache", KVCACHE)).refused
-    await two_nodes.until(lambda: two_nodes.daemons() == [], "the deleted KVCache's cache ends", 10.0)
-    await two_nodes.until(lambda: not two_nodes.overview.kvcaches, "the KVCache is gone", 10.0)
-
-    assert not (await two_nodes.apply_document(MANIFEST, "KVCache")).refused
-    await two_nodes.until(lambda: two_nodes.served(1), "the cache is back under the running engine", 10.0)
-    (returned,) = two_nodes.running(ProcessRole.CACHE).values()
-    assert returned.node == cache.node
-    assert returned.pid != cache.pid
-    (still,) = two_nodes.running(ProcessRole.ENGINE).values()
-    assert (still.pid, still.restarts) == (process.pid, 0)
-    assert two_nodes.engine().uid == engine.uid
