@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check unit integration test-kube test-compose scenarios scenarios-long schemas clean
+.PHONY: help demo test check unit integration test-kube test-compose scenarios scenarios-long bench schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -46,7 +46,7 @@ scenarios: .venv/dev.stamp ## Stories on the bare backend
 	@$(BIN)/python -m kvberth.cli scenario run --time-factor 0.02 tests/scenarios/*.yaml
 
 scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
-	@echo '== long scenarios: NATS dead for a minute, and each service killed and frozen, at each step of a move'
+	@echo '== long scenarios: NATS dead for a minute, and each service killed and frozen, at each step of a move; fifty moves'
 	@$(PYTEST) -q -m long tests/scenario
 
 bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
