@@ -25,6 +25,11 @@ class EngineIndex:
         """By uid."""
 
     @property
+    def known(self) -> int:
+        """How many pods and processes are remembered, those that left included."""
+        return len(self._pods) + len(self._processes) + len(self.departed)
+
+    @property
     def groups(self) -> tuple[EngineGroup, ...]:
         """Engines that look alike, together. Valid until the next change."""
         return tuple(self._groups.values())

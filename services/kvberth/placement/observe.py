@@ -5,7 +5,7 @@ namespaces a row touches, so that only those are planned again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvberth.placement import facts
@@ -51,6 +51,11 @@ class _Namespace:
     engines: EngineIndex = field(default_factory=EngineIndex)
     kvcaches: dict[str, KVCache] = field(default_factory=dict)
     caches: dict[str, dict[str, Cache]] = field(default_factory=lambda: defaultdict(dict))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of it."""
+        return not (self.kvcaches or self.caches or self.engines.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,30 @@ class Index:
         for name, kvcache, node, want in wanted:
             if want is not None:
                 self.set_wanted(name, kvcache, node, want)
+
+    def forget_missing(self, present: Collection[object]) -> None:
+        """Forget what the stream no longer has: it is gone, and was said to be long ago.
+
+        `present` holds at least every subject that is there.
+        """
+        for subject in [subject for subject in self._sequences if subject not in present]:
+            del self._sequences[subject]
+            if subject.namespace is None or subject.namespace not in self._namespaces:
+                continue
+            held = self._namespaces[subject.namespace]
+            if subject.entity is Entity.POD:
+                held.engines.departed.pop(subject.object, None)
+            elif subject.entity is Entity.SPEC and subject.object not in held.caches:
+                item = held.kvcaches.get(subject.object)
+                if item is not None and item.life in {Life.DELETED, Life.NOT_FOUND}:
+                    del held.kvcaches[subject.object]
+            if held.is_empty:
+                del self._namespaces[subject.namespace]
+
+    @property
+    def known(self) -> int:
+        """How many subjects are remembered."""
+        return len(self._sequences)
 
     def take_touched(self) -> set[str]:
         """Return the namespaces that changed since the last call."""

@@ -105,6 +105,8 @@ class Planner:
             taken = await self._take(namespace, result.steps)
             self._remember(namespace, result, taken, freshness, now)
             self._say(namespace, result, untold=result.undecided if live is None else frozenset())
+            if namespace not in self._index.namespaces and not self._memory[namespace].statuses:
+                del self._memory[namespace]  # nothing is left that it could be about
         return result.questions - (live or {}).keys()
 
     async def _take(self, namespace: str, steps: tuple[AnyStep, ...]) -> list[AnyStep]:
@@ -137,12 +139,15 @@ class Planner:
 
     def _say(self, namespace: str, result: Plan, untold: frozenset[str]) -> None:
         statuses = self._memory[namespace].statuses
+        said = self._memory[namespace].said
         for status in result.statuses:
-            if status.name in untold:
+            if status.name in untold or (status.name in said and statuses.get(status.name) == status):
                 continue
             statuses[status.name] = status
+            said.add(status.name)
             self._speaker.say(status)
         for name in result.finished:
+            said.discard(name)
             if statuses.pop(name, None) is not None:
                 self._speaker.say_gone(namespace, name)
 
@@ -152,6 +157,8 @@ class _Remembered:
 
     def __init__(self) -> None:
         self.statuses: dict[str, KVCacheStatusV1] = {}
+        self.said: set[str] = set()
+        """Names of the KVCaches whose status this process has said; the others' are an earlier life's."""
         self._removals: dict[str, tuple[datetime, ...]] = {}
         self._idle: dict[tuple[str, str], datetime] = {}
         self._at_rest: Mapping[str, AtRest] = {}

@@ -25,6 +25,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 _STATES = (Entity.POD, Entity.NODE, Entity.SPEC, Entity.PROCESS, Entity.SOCKET, Entity.STATUS)
 _MOST_QUESTIONS = 16
+_ADOPT_AGAIN_S = 1.0
 
 Context = ServiceContext[PlacementSettings]
 
@@ -66,7 +67,11 @@ async def _run(context: Context, bus: Bus, term: int) -> None:
         )
         context.checks.register("wants", lambda: _complaint(wants))
         context.checks.register("statuses", lambda: _complaint(statuses))
-        following = [group.create_task(watch.follow_view()), group.create_task(watch.follow_liveness())]
+        following = [
+            group.create_task(watch.follow_view(), name="view"),
+            group.create_task(watch.follow_liveness(), name="signs of life"),
+            group.create_task(backend.run(), name="purges"),
+        ]
         loop = _Loop(context, bus, watch, planner, group)
         placing = group.create_task(loop.run(statuses, wants), name="place")
         await context.stopping.wait()
@@ -103,7 +108,8 @@ class _Loop:
         """Adopt, then plan for ever."""
         while not self._watch.whole:
             await self._sleep(self._context.settings.recheck_s)
-        await self._planner.adopt(self._watch.statuses().values())
+        while not await self._adopted():
+            _log.warning("nothing is placed before the wants of earlier lives are known")
         self._index.touch_all()
         while True:
             if statuses.deposed or wants.deposed:
@@ -115,6 +121,15 @@ class _Loop:
             if known:
                 statuses.ready()  # every KVCache has been told: what is not, is gone
             await self._sleep(wait_s(self._planner.next_due, _now(), self._context.settings.recheck_s))
+
+    async def _adopted(self) -> bool:
+        try:
+            await self._planner.adopt(self._watch.statuses().values())
+        except BusError as error:
+            _log.warning("not adopted yet", reason=str(error))
+            await asyncio.sleep(_ADOPT_AGAIN_S)
+            return False
+        return True
 
     async def _turn(self) -> bool:
         freshness = self._watch.refresh()

@@ -52,6 +52,8 @@ class Watch:
                 self._reread()
             self.index.touch_all()
             self._seen = now
+        if self._view.complete and self.index.known > len(self._view.rows) + len(self._view.unreadable):
+            self.index.forget_missing(self._view.rows.keys() | self._view.unreadable.keys())
         unreadable = {item: why for item, why in self._view.unreadable.items() if isinstance(item, EventSubject)}
         self.index.set_unreadable(unreadable)
         freshness = self._read_freshness()

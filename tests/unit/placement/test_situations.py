@@ -727,3 +727,31 @@ def test_status_right_after_the_first_plan_is_placed_and_not_yet_ready(world):
     assert world.condition("Placed").status is ConditionStatus.TRUE
     assert world.condition("SocketsReady").status is ConditionStatus.FALSE
     assert world.row("a").state == "starting"
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_stream_forgot_is_forgotten_and_what_is_there_stays(serving):
+    serving.kvcache("old", workload="old")
+    serving.kvcache_gone("old")
+    serving.engine_gone("u9", "b")
+    index = serving.index()
+    assert serving.snapshot_of(index).departed
+    gone = {subjects.spec(NAMESPACE, "old"), subjects.pod(NAMESPACE, "u9"), subjects.pod(NAMESPACE, "u1")}
+    index.forget_missing(serving.states.keys() - gone)
+    snapshot = serving.snapshot_of(index)
+    assert [item.name for item in snapshot.kvcaches] == ["kv"]
+    assert snapshot.departed == ()
+    assert [sorted(group.bound) for group in snapshot.engines] == [["a"]]  # not said to be gone: unknown, not absent
+    assert index.known == len(serving.states) - len(gone)
+
+
+def test_a_namespace_of_which_nothing_is_left_is_forgotten(world):
+    index = world.index()
+    world.kvcache_gone()
+    event, cause = world.states[subjects.spec(NAMESPACE, "kv")]
+    index.take(subjects.spec(NAMESPACE, "kv"), event, cause)
+    assert index.namespaces == {NAMESPACE}
+    index.forget_missing(set())
+    assert index.namespaces == frozenset()

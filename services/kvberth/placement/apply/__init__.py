@@ -22,7 +22,11 @@ class Backend(Protocol):
     """Takes steps, and knows what is asked for at present."""
 
     async def adopt(self) -> Iterable[Standing]:
-        """Take over what an earlier life asked for, and return it. Called once, before any step."""
+        """Take over what an earlier life asked for, and return it. Called until it succeeds, before any step.
+
+        Raises:
+            BusError: it could not be read in time.
+        """
         ...
 
     async def take(self, namespace: str, step: AnyStep, plan: str) -> Standing:

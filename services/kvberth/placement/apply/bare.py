@@ -4,16 +4,16 @@ Decides nothing. A want is never taken back by silence: only `Remove` says stop 
 clean up.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-
-import structlog
 
 from kvberth.bus import Bus, BusTimeout, Row, Writer
 from kvberth.placement import facts
 from kvberth.placement.additions import cpu_millis
 from kvberth.placement.apply import Standing
+from kvberth.placement.apply.purges import Purges
 from kvberth.placement.snapshot import Wanted
 from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Remove
 from kvberth_schemas import subjects
@@ -21,9 +21,9 @@ from kvberth_schemas.events import CacheMovedV1, CachePlacedV1, CacheRemovedV1
 from kvberth_schemas.subjects import WantKind, WantSubject
 from kvberth_schemas.wants import CacheWantV1, DirWantV1, Why
 
-_log = structlog.stdlib.get_logger(__name__)
-
 _LOOK_S = 5.0  # at the view, if it never says that it changed
+_ADOPT_S = 30.0
+_SPARE_S = 1.0
 
 _Key = tuple[str, str, str]
 
@@ -45,13 +45,28 @@ class BareBackend:
         self._term = term
         self._now = now
         self._standing: dict[_Key, _Wants] = {}
+        self._purges = Purges(writer)
+
+    async def run(self) -> None:
+        """Remove from the bus what is done, until cancelled."""
+        await self._purges.run()
 
     async def adopt(self) -> Iterable[Standing]:
-        """Read the wants of earlier lives whole, and say them again under our own term."""
-        async with self._bus.view([subjects.wants_of(WantKind.CACHE), subjects.wants_of(WantKind.DIR)]) as view:
-            while not view.complete:
-                await view.changed(_LOOK_S)
-            rows = dict(view.rows)
+        """Read the wants of earlier lives whole, and say them again under our own term.
+
+        Raises:
+            BusTimeout: they could not be read within 30 s; nothing was adopted.
+        """
+        try:
+            async with (
+                asyncio.timeout(_ADOPT_S),
+                self._bus.view([subjects.wants_of(WantKind.CACHE), subjects.wants_of(WantKind.DIR)]) as view,
+            ):
+                while not view.complete:
+                    await view.changed(_LOOK_S)
+                rows = dict(view.rows)
+        except TimeoutError as error:
+            raise BusTimeout(f"the wants of earlier lives could not be read within {_ADOPT_S:g} s") from error
         found = sorted({(item.namespace, item.object, item.node) for item in rows if isinstance(item, WantSubject)})
         for key in found:
             self._adopt_one(key, rows)
@@ -62,11 +77,13 @@ class BareBackend:
         """Take one step."""
         key = (namespace, step.kvcache, step.node)
         if isinstance(step, Place):
+            await self._spare(key)
             self._place(key, step)
         elif isinstance(step, Remove):
+            await self._spare(key)
             self._remove(key, step)
         else:
-            await self._clean_up(key)
+            self._clean_up(key)
         await self._tell(namespace, step, plan)
         standing = self._standing.get(key)
         return Standing(*key, standing.wanted if standing is not None else None)
@@ -166,16 +183,17 @@ class BareBackend:
                 self._writer.put(_subject(what, key), message, cause=wants.wanted.cause)
         self._standing[key] = wants
 
-    async def _clean_up(self, key: _Key) -> None:
+    def _clean_up(self, key: _Key) -> None:
         if self._standing.pop(key, None) is None:
             return
         for what in (WantKind.CACHE, WantKind.DIR):
-            subject = _subject(what, key)
-            try:
-                await self._writer.purge(subject)
-            except BusTimeout as error:
-                # It says stop, which stays true; the next start of placement finds it and cleans up then.
-                _log.warning("a want that is done could not be purged", subject=str(subject), reason=str(error))
+            self._purges.ask(_subject(what, key))
+
+    async def _spare(self, key: _Key) -> None:
+        """Nothing may remove what is about to be said. Raises BusTimeout while something does."""
+        for what in (WantKind.CACHE, WantKind.DIR):
+            if not await self._purges.spare(_subject(what, key), _SPARE_S):
+                raise BusTimeout(f"{_subject(what, key)} is still being removed after its end; it is asked for later")
 
     async def _tell(self, namespace: str, step: AnyStep, plan: str) -> None:
         event = _event(namespace, step, plan)
