@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 from rich.console import Console
 
@@ -45,6 +46,7 @@ def run(
 
     Exit status: 0 when none failed (skipped ones did not), 1 when one did, 2 when they can't be run at all.
     """
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for the result
     out = Console(stderr=as_json, highlight=False, soft_wrap=True, markup=False)
     if kubeconfig is not None or node_driver is not None or backend != "bare":
         _cannot("scenarios run on the bare backend so far; the one for Kubernetes isn't built yet (use --backend bare)")

@@ -1,0 +1,244 @@
+"""Expectations against facts: what holds, what does not, and what can't be known."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kvberth.scenario.facts import Answer, Facts, Heard, Life, Mark, PathFact, Place, Sample, Verdict
+from kvberth.scenario.format import Expectation
+from kvberth.scenario.judge import judge
+from kvberth_schemas.events import KVCacheStatusV1
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def heard(kind: str, at: float = 0.0, **options: Any) -> Heard:
+    body = options.pop("body", {})
+    node, name = options.pop("node", None), options.pop("name", "kv")
+    time = NOW + timedelta(seconds=at)
+    subject = f"kvberth.evt.v1.{node or '-'}.default.{name}.{kind.partition('.')[0]}"
+    stream = options.pop("stream", "KVBERTH_EVENTS")
+    return Heard(time, f"id-{at}", subject, kind, node, "default", name, body, None, stream, int(at * 1000))
+
+
+def verdict(expectation: dict[str, Any], facts: Facts) -> Verdict:
+    return judge(Expectation.model_validate(expectation), facts)
+
+
+def facts(said: Sequence[Heard] = (), **options: Any) -> Facts:
+    return Facts(NOW, heard=said, **options)
+
+
+CACHE = Life("cache", 10, "a", "default", "kv", incarnation="one")
+ENGINE = Life("engine", 20, "a", "default", "uid-1", name="pod-1", workload="llama", socket="/run/kv.sock")
+
+
+def test_caches_must_answer_on_exactly_the_nodes() -> None:
+    answers = {Place("a", "default", "kv"): Answer("answers"), Place("b", "default", "kv"): Answer("stale")}
+    found = facts(answers=answers)
+    assert verdict({"caches": {"kvcache": "kv", "nodes": ["a"]}}, found).holds
+    less = verdict({"caches": {"kvcache": "kv", "nodes": ["a", "b"]}}, found)
+    assert (less.holds, less.seen) == (False, "they answer on a (b stale)")
+    assert not verdict({"caches": {"kvcache": "kv", "nodes": []}}, found).holds
+
+
+def test_what_a_silent_service_said_is_unknown_and_so_is_its_opposite() -> None:
+    silent = facts(placement_known=False, scheduler_known=False)
+    for expectation in (
+        {"condition": {"kvcache": "kv", "type": "Ready"}},
+        {"status": {"kvcache": "kv", "exists": False}},
+        {"engines": {"workload": "llama", "count": 0}},
+        {"node": {"name": "a", "exists": False}},
+    ):
+        assert verdict(expectation, silent).holds is None
+        assert verdict({"not": expectation}, silent).holds is None
+
+
+def test_any_of_holds_with_one_and_is_unknown_only_when_none_is_known_to_hold() -> None:
+    known, unknown = {"process": {"role": "nats", "count": 0}}, {"status": {"kvcache": "kv"}}
+    wrong = {"process": {"role": "nats"}}
+    silent = facts(placement_known=False)
+    assert verdict({"any_of": [unknown, known]}, silent).holds is True
+    assert verdict({"any_of": [unknown, wrong]}, silent).holds is None
+    assert verdict({"any_of": [wrong, wrong]}, silent).holds is False
+
+
+@pytest.mark.parametrize(
+    ("fields", "holds"),
+    [
+        ({"to": "b"}, True),
+        ({"to": "a"}, False),
+        ({"to": {"differs": "a"}}, True),
+        ({"to": {"differs": "b"}}, False),
+        ({"to": {"matches": "^b$"}}, True),
+        ({"rows.*.node": "n2"}, True),
+        ({"rows.1.node": "n1"}, False),
+        ({"rows.0.node": "n1"}, True),
+        ({"count": {"at_least": 3}}, True),
+        ({"count": {"at_most": 2}}, False),
+        ({"missing": None}, False),
+        ({"missing": {"matches": "."}}, False),
+        ({"missing": {"differs": "x"}}, True),
+    ],
+)
+def test_fields_of_a_message_are_compared_by_path(fields: dict[str, Any], holds: bool) -> None:
+    body = {"to": "b", "rows": [{"node": "n1"}, {"node": "n2"}], "count": 3}
+    said = [heard("cache.moved", body=body)]
+    assert verdict({"event": {"type": "cache.moved", "fields": fields}}, facts(said)).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("pattern", "holds"),
+    [
+        ("kvberth.evt.v1.a.default.kv.socket", True),
+        ("kvberth.evt.v1.*.default.kv.socket", True),
+        ("kvberth.evt.v1.a.>", True),
+        ("kvberth.evt.v1.b.>", False),
+        ("kvberth.evt.v1.a.default.kv.socket.>", False),
+        ("kvberth.*", False),
+        (">", True),
+    ],
+)
+def test_subjects_match_as_in_nats(pattern: str, holds: bool) -> None:
+    said = [heard("socket.ready", node="a")]
+    assert verdict({"event": {"subject": pattern}}, facts(said)).holds is holds
+
+
+def test_messages_count_since_a_mark_or_since_the_window_began() -> None:
+    said = [heard("pod.gone", 0), heard("pod.gone", 1), heard("pod.gone", 2)]
+    marked = facts(said, marks={"m": Mark(NOW, 1)}, begun=2)
+    assert verdict({"event": {"type": "pod.gone", "count": 2, "since": "m"}}, marked).holds
+    assert verdict({"event": {"type": "pod.gone", "count": 1}}, marked).holds
+    assert verdict({"event": {"type": "pod.gone", "count": {"at_least": 2, "at_most": 3}}}, facts(said)).holds
+
+
+def test_order_merges_streams_by_time_and_keeps_the_order_within_one() -> None:
+    said = [heard("socket.ready", 2.0), heard("want.cache", 1.0, stream="KVBERTH_WANTS")]
+    order = [{"type": "want.cache"}, {"type": "socket.ready"}]
+    assert verdict({"order": {"events": order}}, facts(said)).holds
+    back = verdict({"order": {"events": order[::-1]}}, facts(said))
+    assert not back.holds
+    assert back.seen.startswith("no want.cache after ")
+
+
+def started(at: float, pid: int = 20, node: str = "a") -> Heard:
+    start = (NOW + timedelta(seconds=at)).isoformat()
+    body = {"role": "engine", "workload": "Deployment/llama", "pid": pid, "started": start, "name": f"pod-{pid}"}
+    return heard("process.started", at + 0.1, node=node, name=f"pod-{pid}", body=body)
+
+
+@pytest.mark.parametrize(
+    ("said", "holds"),
+    [
+        ([heard("socket.ready", 1, node="a"), started(2)], True),
+        ([heard("socket.ready", 3, node="a"), started(2)], False),
+        ([heard("socket.ready", 1, node="b"), started(2)], False),
+        ([heard("socket.ready", 0, node="a"), heard("socket.lost", 1, node="a"), started(2)], False),
+        ([heard("socket.ready", 1, node="a"), started(2), started(0.5, pid=21)], False),
+        ([heard("socket.ready", 1, node="a")], False),
+    ],
+)
+def test_an_engine_starts_after_the_cache_of_its_node_answered(said: list[Heard], holds: bool) -> None:
+    assert verdict({"start_order": {"workload": "llama", "kvcache": "kv"}}, facts(said)).holds is holds
+
+
+def identity(lives: tuple[Life, ...], **rule: Any) -> tuple[bool | None, bool | None]:
+    """Judge `same` and `changed` for lives now, against CACHE and ENGINE at the mark."""
+    found = facts(lives=lives, marks={"m": Mark(NOW, 0, (CACHE, ENGINE))})
+    rule = {"since": "m", **rule}
+    return verdict({"same": rule}, found).holds, verdict({"changed": rule}, found).holds
+
+
+def test_identities_are_compared_by_place() -> None:
+    reborn = replace(CACHE, pid=11, incarnation="two")
+    assert identity((CACHE, ENGINE)) == (True, False)
+    assert identity((reborn, ENGINE)) == (False, False)
+    assert identity((reborn, replace(ENGINE, pid=21))) == (False, True)
+    assert identity((ENGINE,)) == (False, False)
+    assert identity((CACHE, ENGINE, replace(CACHE, node="b", pid=12))) == (False, False)
+    assert identity((reborn, ENGINE), of={"engine": {"workload": "llama"}}) == (True, False)
+    assert identity((reborn, ENGINE), of={"cache": {"kvcache": "kv", "node": "a"}}) == (False, True)
+
+
+def test_lives_since_a_mark_are_those_that_were_said_or_run_and_did_not_live_then() -> None:
+    again = {"role": "cache", "namespace": "default", "owner": "kv", "pid": 10, "incarnation": "one"}
+    second = {**again, "pid": 11, "incarnation": "two"}
+    said = [heard("process.started", i, node="a", body=body) for i, body in enumerate((again, second, second))]
+    third = replace(CACHE, pid=12, incarnation="three")
+    found = facts(said, lives=(third,), marks={"m": Mark(NOW, 0, (CACHE,))})
+    rule = {"cache": {"kvcache": "kv"}, "since": "m"}
+    assert verdict({"lives": {**rule, "count": 2}}, found).holds
+    assert verdict({"lives": {"cache": {"kvcache": "kv"}, "count": 3}}, found).holds
+    assert verdict({"lives": {"cache": {"kvcache": "kv", "node": "b"}, "count": 0}}, found).holds
+
+
+def test_an_engine_reaches_the_daemon_of_its_own_node() -> None:
+    right, wrong = Answer("answers", "one"), Answer("answers", "two")
+    rule = {"reaches": {"workload": "llama", "kvcache": "kv"}}
+    place = Place("a", "default", "kv")
+    found = facts(lives=(ENGINE,), given={"/run/kv.sock": right}, answers={place: right})
+    assert verdict(rule, found).holds
+    assert not verdict(rule, replace(found, answers={place: wrong})).holds
+    assert not verdict(rule, replace(found, given={})).holds
+    assert not verdict(rule, replace(found, lives=())).holds
+
+
+def test_metrics_are_added_up_over_the_series_that_have_the_labels() -> None:
+    samples = [Sample("x_total", {"reason": "a"}, 2), Sample("x_total", {"reason": "b"}, 3), Sample("y", {}, 9)]
+    marks = {"m": Mark(NOW, 0, metrics={"the placement": [Sample("x_total", {"reason": "a"}, 1)]})}
+    found = facts(metrics={"the placement": samples}, marks=marks)
+    rule: dict[str, Any] = {"of": "placement", "name": "x_total"}
+    assert verdict({"metric": {**rule, "value": 5}}, found).holds
+    assert verdict({"metric": {**rule, "labels": {"reason": "b"}, "op": ">", "value": 2}}, found).holds
+    assert verdict({"metric": {**rule, "value": 4, "since": "m"}}, found).holds
+    assert verdict({"metric": {**rule, "labels": {"reason": "z"}, "value": 0}}, found).holds
+    assert verdict({"metric": {**rule, "value": 5}}, facts(metrics={"the placement": "no answer"})).holds is None
+
+
+def test_log_lines_count_since_the_length_at_the_mark() -> None:
+    found = facts(logs={"NATS": ["ready", "lost", "ready"]}, marks={"m": Mark(NOW, 0, logs={"NATS": 2})})
+    assert verdict({"log": {"of": "nats", "line": "^ready$", "count": 2}}, found).holds
+    assert verdict({"log": {"of": "nats", "line": "ready", "count": 1, "since": "m"}}, found).holds
+    assert not verdict({"log": {"of": "nats", "line": "lost", "since": "m"}}, found).holds
+
+
+def test_memory_is_bounded_absolutely_and_by_its_growth() -> None:
+    nats = Life("nats", 5, rss_bytes=3 << 20)
+    found = facts(lives=(nats,), marks={"m": Mark(NOW, 0, (replace(nats, rss_bytes=1 << 20),))})
+    assert verdict({"memory": {"of": "nats", "at_most": "3Mi"}}, found).holds
+    assert not verdict({"memory": {"of": "nats", "at_most": "2Mi"}}, found).holds
+    assert verdict({"memory": {"of": "nats", "grown_at_most": "2Mi", "since": "m"}}, found).holds
+    assert not verdict({"memory": {"of": "nats", "grown_at_most": "1Mi", "since": "m"}}, found).holds
+    assert not verdict({"memory": {"of": "placement", "at_most": "2Mi"}}, found).holds
+
+
+@pytest.mark.parametrize(
+    ("fact", "state", "mode", "holds"),
+    [
+        (PathFact("directory", empty=True, mode=0o700), "empty", "0700", True),
+        (PathFact("directory", empty=True, mode=0o700), "directory", "700", True),
+        (PathFact("directory", empty=False, mode=0o700), "empty", None, False),
+        (PathFact("directory", mode=0o755), "present", "0700", False),
+        (PathFact("socket"), "present", None, True),
+        (PathFact("missing"), "present", None, False),
+        (PathFact("missing"), "missing", None, True),
+    ],
+)
+def test_a_path_is_what_lies_there(fact: PathFact, state: str, mode: str | None, holds: bool) -> None:
+    rule = {"node": "a", "path": "default/kv", "state": state, **({"mode": mode} if mode else {})}
+    assert verdict({"path": rule}, facts(paths={("a", "default/kv"): fact})).holds is holds
+
+
+def test_a_status_mentions_what_stands_anywhere_in_it() -> None:
+    status = KVCacheStatusV1(
+        uid="u", name="kv", namespace="default", observed_generation=2, term=1, wanted_replicas=1, engines=1,
+        engines_served=1, moved="relocated from a to b",
+    )  # fmt: skip
+    found = facts(statuses=(status,))
+    assert verdict({"status": {"kvcache": "kv", "mentions": "from a"}}, found).holds
+    assert verdict({"not": {"status": {"kvcache": "kv", "mentions": "l20-z"}}}, found).holds
+    assert verdict({"status": {"kvcache": "kv", "generation": 2, "moved": "to b$", "nodes": []}}, found).holds
+    assert not verdict({"status": {"kvcache": "kv", "generation": 1}}, found).holds
