@@ -29,7 +29,7 @@ unit: .venv/dev.stamp ## Pure tests
 
 integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 	@echo '== integration tests: real nats-server, real vineyardd'
-	@$(PYTEST) -q tests/integration
+	@$(PYTEST) -q -m "not long" tests/integration
 
 test-kube: .venv/dev.stamp ## Tests against a real API server without nodes; KUBEBUILDER_ASSETS names the folder of its binaries
 	@echo '== tests against a real API server, its controllers and scheduler'
@@ -47,7 +47,7 @@ scenarios: .venv/dev.stamp ## Stories on the bare backend
 
 scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@echo '== long scenarios: NATS dead for a minute, and each service killed and frozen, at each step of a move; fifty moves'
-	@$(PYTEST) -q -m long tests/scenario
+	@$(PYTEST) -q -m long tests/scenario tests/integration/scenario
 
 bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@echo '== benchmarks: planning a big cluster, then 100 moves of an engine'

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvberth.bus import BusError
 from kvberth.scenario.backend.protocol import Backend, ScenarioError, Setting
 from kvberth.scenario.capabilities import missing
 from kvberth.scenario.durations import DurationError
@@ -68,7 +69,7 @@ async def _run(outcome: Outcome, scenario: Scenario, setup: Setup) -> None:
                 folder = setup.options.keep / setup.path.stem
                 await world.keep(folder)
                 setup.say(f"  logs and events are kept in {folder}")
-    except ScenarioError as error:
+    except (ScenarioError, BusError, OSError) as error:
         outcome.failures.append(Failure("start or end", "the stack starts, and ends without a trace", str(error)))
 
 

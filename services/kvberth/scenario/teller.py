@@ -118,10 +118,10 @@ class Teller:
                 await asyncio.sleep(self.timing.seconds(window.last))  # the window itself, no wait for something
                 watching.cancel()
         except ExceptionGroup as group_error:
-            matched, rest = group_error.split(StepFailed)
-            if matched is None or rest is not None:
+            _, rest = group_error.split((StepFailed, ScenarioError))
+            if rest is not None:
                 raise
-            raise StepFailed(_failures(matched)) from group_error
+            raise StepFailed(_failures(name, group_error)) from group_error
         finally:
             self.watcher.begun = outer
 
@@ -161,10 +161,11 @@ class Teller:
     _step_now: str = "none"
 
 
-def _failures(group: BaseException) -> list[Failure]:
-    if isinstance(group, BaseExceptionGroup):
-        return [failure for inner in group.exceptions for failure in _failures(inner)]
-    return group.failures if isinstance(group, StepFailed) else []
+def _failures(step: str, error: Exception) -> list[Failure]:
+    """Give what went wrong in a window, whether in its steps or in its rules."""
+    if isinstance(error, ExceptionGroup):
+        return [failure for inner in error.exceptions for failure in _failures(step, inner)]
+    return error.failures if isinstance(error, StepFailed) else [Failure(step, "its rules can be judged", str(error))]
 
 
 def _marks(scenario: Scenario) -> set[str]:

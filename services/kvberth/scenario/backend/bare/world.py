@@ -135,8 +135,7 @@ class BareBackend:
                     await world.peers.close()
                     await world.added.close()
         finally:
-            # Whatever ended the block, Ctrl-C included: nothing may be left, so this part is not cancelled.
-            left = await asyncio.shield(asyncio.ensure_future(stack.end()))
+            left = await stack.end()
         if left:
             raise ScenarioError(f"the stack left something behind: {'; '.join(left)}")
 
