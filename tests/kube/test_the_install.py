@@ -1,0 +1,237 @@
+"""What `kubectl apply -k k8s/overlays/default` installs, on a real API server: accepted, fenced, removable."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.api_server import ASSETS, ControlPlane
+
+OVERLAY = Path(__file__).parents[2] / "k8s" / "overlays" / "default"
+POLICY_WORKS_WITHIN_S = 30.0
+GONE_WITHIN_S = 60.0
+
+
+@dataclass
+class Kubectl:
+    kubeconfig: Path
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
+        done = self.attempt(*arguments, stdin=stdin)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def attempt(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        program = Path(os.environ[ASSETS]) / "kubectl"
+        return subprocess.run(
+            [program, "--kubeconfig", self.kubeconfig, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def refusal(self, *arguments: str, stdin: str | None = None) -> str:
+        """The words of a refusal; empty when it was accepted."""
+        done = self.attempt(*arguments, stdin=stdin)
+        return done.stderr if done.returncode else ""
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane) -> Iterator[Kubectl]:
+    """The cluster's administrator, with the overlay installed; it must be gone afterwards."""
+    kubectl = Kubectl(plane.kubeconfig())
+    kubectl("apply", "-k", str(OVERLAY))
+    yield kubectl
+    kubectl("delete", "-k", str(OVERLAY), "--wait=true", f"--timeout={GONE_WITHIN_S:.0f}s")
+    kinds = "namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses"
+    kinds += ",validatingadmissionpolicies,validatingadmissionpolicybindings"
+    assert "kvberth" not in kubectl("get", kinds, "--output", "name")
+
+
+@pytest.fixture(scope="module")
+def objects(admin: Kubectl) -> list[dict]:
+    return list(yaml.safe_load_all(admin("kustomize", str(OVERLAY))))
+
+
+def test_every_object_that_is_rendered_is_there(admin: Kubectl, objects: list[dict]) -> None:
+    assert len(objects) > 20
+    admin("get", "--filename", "-", stdin=yaml.safe_dump_all(objects))
+
+
+def test_the_policies_have_no_faults_that_the_api_server_can_find(admin: Kubectl) -> None:
+    for name in ("kvberth-fence", "kvberth-own", "kvberth-evictions"):
+        ends = time.monotonic() + POLICY_WORKS_WITHIN_S
+        while True:
+            policy = json.loads(admin("get", "validatingadmissionpolicy", name, "--output", "json"))
+            if policy.get("status", {}).get("observedGeneration") == policy["metadata"]["generation"]:
+                break
+            assert time.monotonic() < ends, policy
+            time.sleep(0.1)
+        assert policy["status"].get("typeChecking", {}) == {}
+
+
+def test_every_container_is_confined_and_asks_for_what_it_uses(objects: list[dict]) -> None:
+    for workload in (found for found in objects if found["kind"] in {"Deployment", "DaemonSet"}):
+        pod = workload["spec"]["template"]["spec"]
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["enableServiceLinks"] is False
+        for container in pod["containers"]:
+            context = container["securityContext"]
+            assert context == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+            assert "memory" in container["resources"]["limits"]
+            assert container["imagePullPolicy"] == "IfNotPresent"
+            assert not container["image"].endswith(":latest")
+            assert ":" in container["image"].rpartition("/")[2]
+
+
+def test_what_decides_has_two_replicas_and_leaves_a_lost_node_in_seconds(objects: list[dict]) -> None:
+    deployments = {found["metadata"]["name"]: found["spec"] for found in objects if found["kind"] == "Deployment"}
+    assert {name: spec["replicas"] for name, spec in deployments.items()} == {
+        "nats": 1,
+        "placement": 2,
+        "pod-watcher": 2,
+    }
+    for spec in deployments.values():
+        tolerated = {one["key"]: one["tolerationSeconds"] for one in spec["template"]["spec"]["tolerations"]}
+        assert tolerated == {"node.kubernetes.io/not-ready": 10, "node.kubernetes.io/unreachable": 10}
+
+
+KVCACHES = "orchestration.aibrix.ai/kvcaches"
+LEASES = "coordination.k8s.io/leases"
+
+
+@pytest.mark.parametrize(
+    ("account", "verb", "what", "allowed"),
+    [
+        ("placement", "patch", "apps/daemonsets", True),
+        ("placement", "patch", f"{KVCACHES}/status", True),
+        ("placement", "create", "/pods/eviction", True),
+        ("placement", "patch", "apps/deployments", False),
+        ("placement", "patch", KVCACHES, False),
+        ("placement", "delete", KVCACHES, False),
+        ("placement", "create", "/pods", False),
+        ("placement", "get", "/secrets", False),
+        ("placement", "patch", "admissionregistration.k8s.io/validatingadmissionpolicies", False),
+        ("placement", "update", LEASES, False),
+        ("pod-watcher", "watch", "/pods", True),
+        ("pod-watcher", "watch", KVCACHES, True),
+        ("pod-watcher", "patch", "apps/daemonsets", False),
+        ("pod-watcher", "delete", "/pods", False),
+        ("pod-watcher", "list", "/secrets", False),
+        ("kvberth-node", "list", "/pods", False),
+        ("kvberth-node", "get", "/nodes", False),
+        ("nats", "list", "/pods", False),
+    ],
+)
+def test_an_account_may_do_what_its_service_does_and_no_more(
+    admin: Kubectl, account: str, verb: str, what: str, allowed: bool
+) -> None:
+    assert may(admin, account, verb, what, namespace="default") is allowed
+
+
+def test_an_account_may_renew_its_own_lease_alone(admin: Kubectl) -> None:
+    assert may(admin, "placement", "update", LEASES, namespace="kvberth", name="kvberth-placement")
+    assert not may(admin, "placement", "update", LEASES, namespace="kvberth", name="kvberth-pod-watcher")
+    assert may(admin, "pod-watcher", "update", LEASES, namespace="kvberth", name="kvberth-pod-watcher")
+
+
+def may(admin: Kubectl, account: str, verb: str, what: str, **where: str) -> bool:
+    """Ask the API server's authorizer: a kind need not be installed for that."""
+    group, resource, *subresource = what.split("/")
+    wanted = {"verb": verb, "group": group, "resource": resource, "subresource": "".join(subresource), **where}
+    spec = {"user": f"system:serviceaccount:kvberth:{account}", "resourceAttributes": wanted}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return bool(json.loads(admin("create", "-f", "-", "-o", "json", stdin=json.dumps(review)))["status"]["allowed"])
+
+
+def lease(holder: str, term: int) -> str:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": term}
+    metadata = {"name": "kvberth-placement", "namespace": "kvberth"}
+    return json.dumps({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+
+
+def service(name: str, term: str | None, *, ours: bool = True) -> str:
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "labels": {"kvberth.dev/kvcache": "k"} if ours else {},
+        "annotations": {} if term is None else {"kvberth.dev/fence": term},
+    }
+    return json.dumps({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 1}]}})
+
+
+@pytest.fixture
+def placement(plane: ControlPlane, admin: Kubectl) -> tuple[Kubectl, str]:
+    """A pod of placement with the token that the kubelet would give it, and its name as a holder of the Lease."""
+    pods = json.loads(admin("get", "pods", "-n", "kvberth", "-l", "app.kubernetes.io/name=placement", "-o", "json"))
+    name, uid = (pods["items"][0]["metadata"][field] for field in ("name", "uid"))
+    bound = ("--bound-object-kind=Pod", f"--bound-object-name={name}", f"--bound-object-uid={uid}")
+    token = admin("create", "token", "placement", "-n", "kvberth", *bound).strip()
+    return Kubectl(plane.kubeconfig("placement", token=token)), f"{name}_{uid}"
+
+
+def test_placement_writes_only_its_own_and_only_while_it_holds_the_lease(
+    admin: Kubectl, placement: tuple[Kubectl, str]
+) -> None:
+    pod, holder = placement
+    create = ("create", "--dry-run=server", "--filename", "-")
+    admin("apply", "--filename", "-", stdin=lease(holder, 7))
+    ends = time.monotonic() + POLICY_WORKS_WITHIN_S
+    while pod.refusal(*create, stdin=service("a", "7")) or not pod.refusal(*create, stdin=service("a", "6")):
+        assert time.monotonic() < ends, pod.refusal(*create, stdin=service("a", "7"))
+
+    assert "carries term 6, the lease says 7" in pod.refusal(*create, stdin=service("a", "6"))
+    assert "carries term none, the lease says 7" in pod.refusal(*create, stdin=service("a", None))
+    assert "not kvberth's to write" in pod.refusal(*create, stdin=service("a", "7", ours=False))
+    admin("create", "--filename", "-", stdin=service("foreign", None, ours=False))
+    assert "not kvberth's to write" in pod.refusal("delete", "service", "foreign", "-n", "default")
+
+    pod("create", "--filename", "-", stdin=service("own", "7"))
+    admin("apply", "--filename", "-", stdin=lease("another-pod_uid", 8))
+    assert "the lease is held by another-pod_uid" in pod.refusal("delete", "service", "own", "-n", "default")
+    assert "the lease is held by another-pod_uid" in pod.refusal(*create, stdin=service("a", "8"))
+    admin("apply", "--filename", "-", stdin=lease(holder, 9))
+    pod("delete", "service", "own", "-n", "default")
+    admin("delete", "service", "foreign", "-n", "default")
+
+
+def test_without_a_lease_everybody_else_can_work(admin: Kubectl) -> None:
+    admin("delete", "lease", "kvberth-placement", "-n", "kvberth", "--ignore-not-found")
+    create = ("create", "--dry-run=server", "--filename", "-")
+    for _ in range(20):  # the policy may see the Lease's end a moment later
+        assert admin.refusal(*create, stdin=service("a", None, ours=False)) == ""
+        assert admin.refusal(*create, stdin=service("a", None)) == ""
+
+
+def test_placement_may_ask_for_an_eviction_and_never_evict(admin: Kubectl, placement: tuple[Kubectl, str]) -> None:
+    pod, holder = placement
+    admin("apply", "--filename", "-", stdin=lease(holder, 9))
+    spec = {"containers": [{"name": "c", "image": "none"}]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": spec}
+    admin("create", "--filename", "-", stdin=json.dumps(body))
+
+    def evict(options: dict) -> str:
+        metadata = {"name": "p", "namespace": "default"}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+        path = "/api/v1/namespaces/default/pods/p/eviction"
+        return pod.refusal("create", "--raw", path, "--filename", "-", stdin=json.dumps(eviction))
+
+    ends = time.monotonic() + POLICY_WORKS_WITHIN_S
+    while "never evict it" not in evict({}):
+        assert time.monotonic() < ends
+    assert evict({"dryRun": ["All"]}) == ""
+    admin("get", "pod", "p", "-n", "default")
+    admin("delete", "pod", "p", "-n", "default", "--now")
