@@ -19,7 +19,7 @@ PROCESS_GRACE_S = 3.0
 
 UP_WITHIN_S = 30.0
 
-_OURS = ("nats", "logs", "stack", "nodes", "scheduler", "placement", "services", ADDRESS_FILE, "up.lock")
+_OURS = ("nats", "logs", "stack", "nodes", "scheduler", "placement", "node_agent", "services", ADDRESS_FILE, "up.lock")
 """What the stack and its services make in a state directory; nothing else is ever removed."""
 
 
