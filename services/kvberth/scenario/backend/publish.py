@@ -19,6 +19,8 @@ from kvberth.scenario.judge.events import matches
 from kvberth_schemas.envelope import MESSAGE_ID, Envelope
 
 CONNECT_WITHIN_S = 5
+NUMBER = "{n}"
+"""Stands for the number of a message, from 1, in the subject and body of what is published several times."""
 _SOURCE = "/kvberth/scenario/outsider"
 
 
@@ -34,8 +36,12 @@ async def publish(what: Publish, url: str, heard: Sequence[Heard]) -> str:
         raise ScenarioError(f"the bus can't be reached: {error}") from error
     try:
         subject, body, headers = await _message(what, client, heard)
-        for _ in range(what.times):
-            await client.publish(subject, body, headers=headers or None)
+        for number in range(1, what.times + 1):
+            if number > 1 and _has_new_ids(what):
+                headers |= _new_id()
+            text = str(number)
+            spelled = subject.replace(NUMBER, text)
+            await client.publish(spelled, body.replace(NUMBER.encode(), text.encode()), headers=headers)
         await client.flush(timeout=CONNECT_WITHIN_S)
     except (OSError, NatsError, StreamError) as error:
         raise ScenarioError(f"the bus does not take it: {error}") from error
@@ -51,6 +57,14 @@ async def _message(what: Publish, client: Client, heard: Sequence[Heard]) -> tup
         raise ScenarioError("'publish' needs a 'subject' beside its body")
     headers = _envelope(what.type, what.subject).headers() if what.type else {}
     return what.subject, _body(what), headers | what.headers
+
+
+def _has_new_ids(what: Publish) -> bool:
+    return what.again.id == "new" if what.again else what.type is not None
+
+
+def _new_id() -> dict[str, str]:
+    return dict.fromkeys((MESSAGE_ID, "ce-id"), str(uuid.uuid4()))
 
 
 def _body(what: Publish) -> bytes:
@@ -73,7 +87,7 @@ async def _earlier(
     stored = await client.jetstream().get_msg(one.stream, one.sequence)
     headers = {name: value for name, value in (stored.headers or {}).items() if not name.startswith("Nats-Expected")}
     if again.id == "new":
-        headers |= dict.fromkeys((MESSAGE_ID, "ce-id"), str(uuid.uuid4()))
+        headers |= _new_id()
     body = stored.data or b""
     if again.fields:
         body = json.dumps(changed(json.loads(body), again.fields)).encode()

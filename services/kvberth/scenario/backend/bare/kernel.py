@@ -4,8 +4,9 @@ A process belongs to a stack if its environment carries the stack's mark, or its
 """
 
 import os
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,8 @@ MARK: Final = "SCENARIO_STACK"
 """Environment variable of everything that a scenario starts. Engines inherit it, since it is none of kvberth's own."""
 
 _PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SETTLED_S: Final = 2.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MODULES: Final = {
     "kvberth.placement": "placement",
@@ -34,6 +37,8 @@ class Stack:
     mark: str
     root: Path
     """Below which its sockets lie."""
+    strangers: dict[int, int] = field(default_factory=dict, compare=False)
+    """Processes that are not the stack's, by pid: their start, so that the next look need not read them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Found:
     leader: bool
     """Of its session."""
     state: str
+    started: int
+    """In clock ticks since the boot."""
     argv: tuple[str, ...]
     env: Mapping[str, str]
     rss_bytes: int
@@ -52,7 +59,7 @@ class Found:
 
 def processes(stack: Stack) -> list[Found]:
     """Give every living process of the stack, whatever it is."""
-    return [found for found in map(_read, _pids()) if found is not None and _belongs(found, stack)]
+    return [found for pid in _pids() if (found := _ours(pid, stack)) is not None]
 
 
 def lives(stack: Stack) -> list[Life]:
@@ -85,15 +92,38 @@ def _pids() -> Iterator[int]:
             yield int(entry.name)
 
 
+def _ours(pid: int, stack: Stack) -> Found | None:
+    stat = _stat(pid)
+    if stat is None or stack.strangers.get(pid) == int(stat[19]):
+        return None
+    found = _read(pid)
+    if found is None or _belongs(found, stack):
+        return found
+    # A process that just started may still exec into one of ours.
+    if found.started < (time.clock_gettime(time.CLOCK_BOOTTIME) - _SETTLED_S) * _TICKS:
+        stack.strangers[pid] = found.started
+    return None
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Give the fields after the name; None when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 (a Path costs more than the read, 100 times a look)
+            stat = file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return None
+    return None if stat[0] in "ZX" else stat
+
+
 def _read(pid: int) -> Found | None:
     folder = _PROC / str(pid)
     try:
-        stat = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
         argv = (folder / "cmdline").read_bytes().split(b"\0")
         env = (folder / "environ").read_bytes().split(b"\0")
     except OSError:  # it has ended, or is another user's
         return None
-    if stat[0] in "ZX":
+    stat = _stat(pid)
+    if stat is None:
         return None
     pairs = (entry.decode(errors="surrogateescape").partition("=") for entry in env if entry)
     return Found(
@@ -101,6 +131,7 @@ def _read(pid: int) -> Found | None:
         parent=int(stat[1]),
         leader=int(stat[3]) == pid,
         state=stat[0],
+        started=int(stat[19]),
         argv=tuple(part.decode(errors="surrogateescape") for part in argv),
         env={name: value for name, _, value in pairs},
         rss_bytes=int(stat[21]) * _PAGE,

@@ -11,7 +11,7 @@ from typing import Final
 from kvberth.scenario.facts import Answer, PathFact, Place, Sample, SocketState
 from kvberth.vineyard import DaemonHung, NotASocket, SocketDenied, SocketMissing, SocketStale, VineyardError, probe
 
-ANSWER_WITHIN_S: Final = 0.5
+ANSWER_WITHIN_S: Final = 1.0
 SCRAPE_WITHIN_S: Final = 1.0
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 
