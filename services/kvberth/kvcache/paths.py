@@ -1,8 +1,6 @@
 """Where directory and socket of a cache are, on the host and below a bare node's root. Pure: touches no disk."""
 
-import os
-from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Protocol, Self, TypeVar
 
 from kvberth_schemas.manifests import Complaint
 
@@ -12,12 +10,25 @@ MAX_SOCKET_PATH: Final = 107
 """Bytes that a Unix socket's path may have (108 with the closing zero)."""
 
 
+class Directory(Protocol):
+    """A path of whatever kind the caller has, such as `pathlib.Path`."""
+
+    def joinpath(self, *parts: str) -> Self:
+        """Return the path of what lies below."""
+        ...
+
+
+D = TypeVar("D", bound=Directory)
+
+_PREFIX_PARTS: Final = tuple(HOST_PREFIX.strip("/").split("/"))
+
+
 def host_directory(namespace: str, name: str) -> str:
     """Return the directory of a KVCache's caches on every host."""
     return f"{HOST_PREFIX}/{namespace}/{name}"
 
 
-def map_host_path(host_path: str, node_root: Path) -> Path | None:
+def map_host_path(host_path: str, node_root: D) -> D | None:
     """Return where a host path lies below a bare node's root: the prefix is dropped.
 
     None for a path that is not below the prefix, and for one with `..` in it.
@@ -32,14 +43,14 @@ def kvcache_of_host_path(host_path: str) -> tuple[str, str] | None:
     return (parts[0], parts[1]) if len(parts) >= 2 else None
 
 
-def socket_path(directory: Path) -> Path:
+def socket_path(directory: D) -> D:
     """Return the socket in the directory of a cache."""
-    return directory / SOCKET_NAME
+    return directory.joinpath(SOCKET_NAME)
 
 
-def socket_path_complaint(path: Path | str) -> Complaint | None:
+def socket_path_complaint(path: object) -> Complaint | None:
     """Return why a socket can't have this path: its length in bytes, which the kernel limits."""
-    length = len(os.fsencode(path))
+    length = len(str(path).encode("utf-8", "surrogateescape"))
     if length <= MAX_SOCKET_PATH:
         return None
     problem = f"makes the socket path {path} of {length} bytes; {MAX_SOCKET_PATH} are allowed"
@@ -50,7 +61,8 @@ def socket_path_complaint(path: Path | str) -> Complaint | None:
 
 def _below_prefix(host_path: str) -> tuple[str, ...]:
     """The parts below the prefix; empty when there are none, or when `..` or a zero byte would lead elsewhere."""
-    path = PurePosixPath(host_path)
-    if ".." in path.parts or "\0" in host_path or not path.is_relative_to(HOST_PREFIX):
+    parts = tuple(part for part in host_path.split("/") if part not in {"", "."})
+    below = host_path.startswith("/") and parts[: len(_PREFIX_PARTS)] == _PREFIX_PARTS
+    if ".." in parts or "\0" in host_path or not below:
         return ()
-    return path.relative_to(HOST_PREFIX).parts
+    return parts[len(_PREFIX_PARTS) :]

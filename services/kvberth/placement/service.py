@@ -14,7 +14,7 @@ from kvberth.placement.planner import Planner, Questions, wait_s
 from kvberth.placement.settings import PlacementSettings
 from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
 from kvberth.placement.watch import Watch
-from kvberth.service import Claim, ServiceContext, claimed
+from kvberth.service import Claim, ServiceContext, ServiceError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import KVCacheStatusGoneV1, KVCacheStatusV1
 from kvberth_schemas.model import Event
@@ -26,12 +26,20 @@ _log = structlog.stdlib.get_logger(__name__)
 _STATES = (Entity.POD, Entity.NODE, Entity.SPEC, Entity.PROCESS, Entity.SOCKET, Entity.STATUS)
 _MOST_QUESTIONS = 16
 _ADOPT_AGAIN_S = 1.0
+_DEPOSED = (
+    "Another placement with a higher term speaks on the bus, so this one ends and leaves everything as it is; "
+    "a bus has one placement with one KVBERTH_STATE."
+)
 
 Context = ServiceContext[PlacementSettings]
 
 
 async def main(context: Context) -> None:
-    """Place caches until told to stop. Raises ServiceError when another placement has the state directory."""
+    """Place caches until told to stop.
+
+    Raises:
+        ServiceError: another placement has the state directory, or took over on the bus.
+    """
     settings = context.settings
     with claimed(_claim(settings.state), time.time()) as term:
         bus_settings = BusSettings(
@@ -105,7 +113,7 @@ class _Loop:
         return list(self._asking.values())
 
     async def run(self, statuses: Writer, wants: Writer) -> None:
-        """Adopt, then plan for ever."""
+        """Adopt, then plan for ever. Raises ServiceError once another placement took over."""
         while not self._watch.whole:
             await self._sleep(self._context.settings.recheck_s)
         while not await self._adopted():
@@ -113,10 +121,7 @@ class _Loop:
         self._index.touch_all()
         while True:
             if statuses.deposed or wants.deposed:
-                self._context.checks.fail(
-                    "Another placement with a higher term speaks on the bus; this one says nothing more."
-                )
-                return
+                raise ServiceError(_DEPOSED)
             known = await self._turn()
             if known:
                 statuses.ready()  # every KVCache has been told: what is not, is gone

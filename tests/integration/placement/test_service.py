@@ -1,6 +1,7 @@
 """Placement on a real nats-server: the demo's trace, restarts, a wiped bus, a silent scheduler."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -188,6 +189,28 @@ async def test_a_second_placement_on_the_same_directory_refuses_to_start(server,
         (error,) = caught.value.exceptions
         assert isinstance(error, ServiceError)
         assert "Another placement runs on the state directory" in str(error)
+
+
+async def test_a_placement_that_was_taken_over_ends_with_a_sentence(server, tmp_path):
+    term = tmp_path / "new" / "placement" / "term"
+    term.parent.mkdir(parents=True)
+    term.write_text(f"{int(time.time()) + 1000}")
+    async with cluster(server.url) as found:
+        with pytest.raises(ExceptionGroup) as caught:
+            await _take_over(found, server.url, tmp_path)
+        assert "Another placement with a higher term speaks on the bus" in str(_innermost(caught.value))
+        assert found.wanted("a") == "run"
+
+
+async def _take_over(found: Cluster, url: str, directory: Path) -> None:
+    async with placement(url, directory / "old"):
+        await serve(found)
+        async with placement(url, directory / "new"):
+            await asyncio.Event().wait()
+
+
+def _innermost(error: BaseException) -> BaseException:
+    return _innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def test_from_bound_to_want_takes_a_few_milliseconds(server, state):
