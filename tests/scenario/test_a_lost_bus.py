@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scenario import moves
 from scenario.world import World, world
 
 KNOWN_AGAIN_WITHIN_S = 15.0
@@ -28,6 +29,27 @@ async def test_wiping_the_bus_changes_no_process_and_all_is_known_again(three_en
 
 async def test_killing_the_scheduler_while_the_bus_is_wiped_changes_no_process(three_engines: World) -> None:
     await wipe_and_compare(three_engines, also_kill=("scheduler",))
+
+
+async def test_a_bus_that_is_killed_after_some_moves_revives_no_engine_that_ended(two_nodes: World) -> None:
+    await two_nodes.cordon("l20-b")
+    engine = await two_nodes.start_engine()
+    for source, target in (("l20-a", "l20-b"), ("l20-b", "l20-a")) * 2:
+        await moves.begin(two_nodes, engine, source, target)
+        engine = await moves.finish(two_nodes, engine, target)
+    lives, server = two_nodes.running_lives(), two_nodes.service_pid("nats")
+    two_nodes.lives.clear()
+    two_nodes.signal("nats", signal.SIGKILL)
+
+    def known_again() -> bool:
+        return two_nodes.service_pid("nats") not in {None, server} and two_nodes.served(1)
+
+    await two_nodes.settles(known_again, "the engine is known as served again", KNOWN_AGAIN_WITHIN_S)
+    assert two_nodes.running_lives() == lives
+    started = {f"{node}/{name}": said for (node, _, name), said in two_nodes.lives.items()}
+    assert started == {where: {life} for where, life in lives.items() if where in started}
+    assert two_nodes.cache_nodes() == ["l20-a"]
+    assert two_nodes.daemons() == [two_nodes.cache().pid]
 
 
 async def wipe_and_compare(world: World, also_kill: tuple[str, ...]) -> None:

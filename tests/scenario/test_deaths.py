@@ -18,7 +18,7 @@ async def test_an_up_that_is_killed_and_started_again_finds_its_engine_and_cache
     two_nodes.up = await start_up(two_nodes.layout.state)
 
     def back() -> bool:
-        changed = all(two_nodes.service_pid(name) != pid for name, pid in services.items())
+        changed = all(two_nodes.service_pid(name) not in {None, pid} for name, pid in services.items())
         return changed and two_nodes.served(1)
 
     await two_nodes.settles(back, "the engine is served under a new 'up'", BACK_WITHIN_S)

@@ -81,7 +81,7 @@ class Fire:
             self._made.signal(name, number)
 
     def _changed(self) -> set[str]:
-        return {name for name, pid in self._before.items() if self._made.service_pid(name) != pid}
+        return {name for name, pid in self._before.items() if self._made.service_pid(name) not in {None, pid}}
 
 
 async def move_under_fire(made: World, engine: Pod, way: tuple[str, str], step: str, fire: Fire) -> Pod:

@@ -82,11 +82,14 @@ class World:
 
     def signal(self, service: str, number: signal.Signals) -> None:
         """Send a signal to the present life of a service (``nats``, ``scheduler``, ``runner-l20-b`` …)."""
-        os.kill(self.service_pid(service), number)
+        pid = self.service_pid(service)
+        assert pid is not None, f"{service} is being started"
+        os.kill(pid, number)
 
-    def service_pid(self, service: str) -> int:
-        """Give the pid in the service's record."""
-        return int(json.loads((self.layout.records / f"{service}.json").read_text())["pid"])
+    def service_pid(self, service: str) -> int | None:
+        """Give the pid in the service's record; None while it is being started."""
+        pid: int | None = json.loads((self.layout.records / f"{service}.json").read_text())["pid"]
+        return pid
 
     def wipe_nats(self) -> None:
         """Kill the NATS server and remove all that it stored, before its supervisor starts it again."""

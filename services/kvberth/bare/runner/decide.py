@@ -1,10 +1,11 @@
 """Decides what the runner does and says: (wants, records, now) in, steps and reports out. Pure, no I/O.
 
 Absence never means stop: what runs without a want is left alone and reported so. A cache is not stopped under a
-living engine of this node, unless its user asked for it.
+living engine of this node, unless its user asked for it. An engine that ended for good never runs again: a pod's uid
+has one life, and a want that says otherwise is an old one that came back.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,6 +21,7 @@ CACHE_GRACE_S = 2.0
 FORGET_AFTER_S = 60.0
 """How long an end is remembered that no want asks about: a new stream of wants may still be filling."""
 
+_ENDED_FOR_GOOD = "has ended for good; the want to run it is an old one that came back"
 _USERS_WORD = frozenset({Why.USER, Why.SCALED})
 """Whoever asks for this knows that engines lose the cache; any other reason waits for them."""
 
@@ -31,6 +33,8 @@ class Verb(StrEnum):
     TERMINATE = "terminate"
     """Ask it to end (SIGTERM)."""
     KILL = "kill"
+    SETTLE = "settle"
+    """Note of an ended process that it is not to come back."""
     FORGET = "forget"
     """Remove the record of an ended process and say that nothing is known of it."""
 
@@ -65,6 +69,8 @@ class Snapshot:
     engine_backoff_s: float
     wants_known: bool
     """False while the wants can't be read: then a missing want says nothing at all."""
+    graves: Collection[Key] = ()
+    """Engines that ended for good and were forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,9 @@ def _decide_one(key: Key, snapshot: Snapshot) -> Decision:
             _stop_running(wanted, record, snapshot) if wanted.want.state == "stop" else _keep(wanted, record, snapshot)
         )
     if wanted.want.state == "stop":
-        return Decision(report=_stopped(key, wanted, record, snapshot))
+        return _stopped(key, wanted, record, snapshot)
+    if record is None and key in snapshot.graves:
+        return Decision(report=report_never_started(snapshot.node, key, wanted, _ENDED_FOR_GOOD))
     return _start(key, wanted, record, snapshot)
 
 
@@ -137,16 +145,20 @@ def _end(wanted: Wanted, record: Record, snapshot: Snapshot, *, for_good: bool) 
     return Decision((Step(Verb.KILL, record.key, for_good),), report, snapshot.now + 1.0)
 
 
-def _stopped(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) -> Report:
+def _stopped(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) -> Decision:
     if record is None:
-        return report_never_started(snapshot.node, key, wanted)
-    return report_ended(snapshot.node, record, wanted)
+        message = _ENDED_FOR_GOOD if key in snapshot.graves else "never ran on this node"
+        return Decision(report=report_never_started(snapshot.node, key, wanted, message))
+    steps = () if record.stopped else (Step(Verb.SETTLE, key),)
+    return Decision(steps, report_ended(snapshot.node, record, wanted))
 
 
 def _start(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) -> Decision:
     step = Step(Verb.START, key)
     if record is None:
         return Decision((step,))
+    if isinstance(wanted.want, EngineWantV1) and record.stopped:
+        return Decision(report=report_ended(snapshot.node, record, wanted, _ENDED_FOR_GOOD))
     if isinstance(wanted.want, EngineWantV1) and restarts.is_over(wanted.want, record):
         message = f"its restart policy {wanted.want.restart_policy} leaves it ended"
         return Decision(report=report_ended(snapshot.node, record, wanted, message))
@@ -180,7 +192,7 @@ def _living_engine(key: Key, snapshot: Snapshot) -> EngineWantV1 | None:
         return record.want if isinstance(record.want, EngineWantV1) else None
     if wanted is None or not isinstance(wanted.want, EngineWantV1) or wanted.want.state == "stop":
         return None
-    over = record is not None and restarts.is_over(wanted.want, record)
+    over = key in snapshot.graves if record is None else record.stopped or restarts.is_over(wanted.want, record)
     return None if over else wanted.want
 
 

@@ -20,6 +20,7 @@ from kvberth.bare.process.store import RecordError, RecordStore
 from kvberth.bare.runner import restarts
 from kvberth.bare.runner.decide import Step, Verb, Wanted
 from kvberth.bare.runner.diary import Diary
+from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.patience import Patience
 from kvberth.bare.runner.record import Key, Record, State
 from kvberth.service.threads import in_thread
@@ -66,6 +67,7 @@ class Keeper:
     """All processes of one node, alive or ended. An async context manager: it adopts, and later only stops watching."""
 
     store: RecordStore[Record]
+    graves: Graves
     roles: Roles
     clock: Callable[[], float] = boottime
     records: dict[Key, Record] = field(default_factory=dict, init=False)
@@ -82,6 +84,7 @@ class Keeper:
     async def __aenter__(self) -> Self:
         """Adopt what earlier runners left."""
         records, faults = await in_thread(self.store.load, "reading the records of the node's processes")
+        await in_thread(self.graves.load, "reading which engines ended for good")
         await self._group.__aenter__()
         self._writing = self._group.create_task(self._diary.run(), name="records")
         for fault in faults:
@@ -127,6 +130,8 @@ class Keeper:
                 self._signal(step.key, signal.SIGTERM)
             case Verb.KILL:
                 self._signal(step.key, signal.SIGKILL)
+            case Verb.SETTLE:
+                self._update(step.key, stopped=True)
             case Verb.FORGET:
                 self._forgetting.add(step.key)
                 self._group.create_task(self._forget(self.records[step.key]), name=f"end of {step.key.stem}")
@@ -260,12 +265,17 @@ class Keeper:
         key = record.key
         await self._diary.hand_over(key)
         try:
-            await in_thread(lambda: self.store.remove(key.stem), f"removing the record of {key.stem}")
-        except RecordError as error:
-            _log.warning(str(error))
+            await in_thread(lambda: self._bury(record), f"removing the record of {key.stem}")
+        except (RecordError, OSError) as error:
+            _log.warning("an ended process is not forgotten cleanly", process=key.stem, reason=str(error))
         del self.records[key]
         self._forgetting.discard(key)
         self._changed.set()
+
+    def _bury(self, record: Record) -> None:
+        if restarts.is_final(record):
+            self.graves.dig(record.key)
+        self.store.remove(record.key.stem)
 
     def _signal(self, key: Key, number: signal.Signals) -> None:
         handle = self._handles.get(key)

@@ -77,9 +77,9 @@ def report_ended(
     return _report(event, record, wanted)
 
 
-def report_never_started(node: str, key: Key, wanted: Cause) -> Report:
-    """Answer a stop of something that never ran here."""
-    event = ProcessEndedV1(**_common(node, key, wanted.want, None), message="never ran on this node")
+def report_never_started(node: str, key: Key, wanted: Cause, message: str) -> Report:
+    """Answer a want about something of which there is no record."""
+    event = ProcessEndedV1(**_common(node, key, wanted.want, None), message=message)
     return Report(event, wanted.id, wanted.traceparent)
 
 

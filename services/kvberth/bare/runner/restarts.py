@@ -42,6 +42,11 @@ def is_over(want: EngineWantV1, record: Record) -> bool:
     return want.restart_policy is RestartPolicy.NEVER or record.exit_code == 0
 
 
+def is_final(record: Record) -> bool:
+    """Tell whether an ended engine must never run again, whatever a want says later."""
+    return isinstance(record.want, EngineWantV1) and (record.stopped or is_over(record.want, record))
+
+
 def _doubled(first: float, steps: int, most: float) -> float:
     """Give nothing below zero steps, then `first` doubled with each step up to `most`."""
     return 0.0 if steps < 0 else float(min(first * 2 ** min(steps, 30), most))

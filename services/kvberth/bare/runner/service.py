@@ -12,6 +12,7 @@ from kvberth.bare.process.store import RecordStore
 from kvberth.bare.runner import reports
 from kvberth.bare.runner.claim import claim_of
 from kvberth.bare.runner.decide import Decision, Snapshot, decide
+from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.keeper import Keeper
 from kvberth.bare.runner.node import registration
 from kvberth.bare.runner.record import Key, Record
@@ -116,6 +117,7 @@ class Node:
             node=self.settings.node,
             engine_backoff_s=self.settings.engine_backoff_s,
             wants_known=complete,
+            graves=self.keeper.graves.keys,
         )
 
     def _say(self, decisions: Mapping[Key, Decision], writer: Writer) -> None:
@@ -142,7 +144,8 @@ async def _listen(view: View, keeper: Keeper) -> None:
 
 def _keeper(settings: RunnerSettings) -> Keeper:
     roles = NodeRoles(settings.root, settings.node_directory / "logs", settings.engine_argv)
-    return Keeper(RecordStore(settings.node_directory / "records", Record), roles)
+    store = RecordStore(settings.node_directory / "records", Record)
+    return Keeper(store, Graves(settings.node_directory / "ended.json"), roles)
 
 
 def _writer(bus: Bus, node: Node) -> Writer:

@@ -39,8 +39,8 @@ def after(pod: PodRecord, event: ProcessEvent, now: datetime) -> PodRecord:
     if event.node != pod.node:
         return pod
     if not pod.alive:
-        over = not isinstance(event, ProcessStartedV1) and not _restarting(event)
-        return pod.model_copy(update={"ended": True}) if over and not pod.ended else pod
+        # What runs of a pod that is gone (a want of it came back with a killed NATS server) is told to stop once more.
+        return _with(pod, ended=not isinstance(event, ProcessStartedV1) and not _restarting(event))
     if isinstance(event, ProcessStartedV1):
         return _with(pod, ready=event.ready, was_ready=pod.was_ready or event.ready, restarts=event.restarts)
     if isinstance(event, ProcessGoneV1):

@@ -1,6 +1,7 @@
 """Says on the bus what the scheduler remembers. Only what is stored is said, and only what changed is encoded again."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -13,8 +14,11 @@ from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import Limits, Seen, is_ready, requested_on
 from kvberth.bus import BusError, BusTimeout, Writer
 from kvberth_schemas import subjects
-from kvberth_schemas.events import NodeChangedV1, NodeGoneV1
+from kvberth_schemas.events import NodeChangedV1, NodeGoneV1, ProcessEndedV1
 from kvberth_schemas.subjects import EventSubject, WantKind, WantSubject
+
+PURGE_AGAIN_S = 120.0
+"""Runners read the wants anew every 30 s; who answers to a purged one after that has seen it come back."""
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -22,15 +26,23 @@ _log = structlog.stdlib.get_logger(__name__)
 class Publisher:
     """Puts pods, nodes and specs to one writer, and engine wants to the other."""
 
-    def __init__(self, facts: Writer, wants: Writer, term: int, next_version: Callable[[], int]) -> None:
-        """`next_version` gives the resource version of a node that changed."""
+    def __init__(
+        self,
+        facts: Writer,
+        wants: Writer,
+        term: int,
+        next_version: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`next_version` gives the resource version of a node that changed, `clock` seconds."""
+        self._clock = clock
         self._facts = facts
         self._wants = wants
         self._term = term
         self._next_version = next_version
         self._said: dict[EventSubject, Record] = {}
         self._nodes: dict[str, NodeChangedV1] = {}
-        self._purged: dict[str, WantSubject] = {}  # by the uid of a pod that is remembered
+        self._purged: dict[str, float] = {}  # when, by the uid of a pod that is remembered
         self._to_purge: asyncio.Queue[WantSubject] = asyncio.Queue()  # bounded: each want is in it once at most
         self._unsaid: dict[EventSubject, str] = {}
 
@@ -61,7 +73,7 @@ class Publisher:
             self._facts.forget(subject)
             self._unsaid.pop(subject, None)
         self._said = present
-        self._purged = {uid: subject for uid, subject in self._purged.items() if uid in state.pods}
+        self._purge_again(state, seen)
 
     async def purge(self) -> None:
         """Remove the wants of what has ended from the stream, one after the other, until cancelled."""
@@ -103,10 +115,20 @@ class Publisher:
         subject = subjects.want(WantKind.ENGINE, pod.node, pod.namespace, pod.uid)
         want = engine_want(pod, self._term)
         if want is not None:
+            self._purged.pop(pod.uid, None)
             self._wants.put(subject, want, cause=cause, traceparent=traceparent)
         elif pod.ended and pod.uid not in self._purged:
-            self._purged[pod.uid] = subject
+            self._purged[pod.uid] = self._clock()
             self._to_purge.put_nowait(subject)
+
+    def _purge_again(self, state: State, seen: Seen) -> None:
+        """Purge once more what a runner still answers to: a killed NATS server may have brought the want back."""
+        now = self._clock()
+        answered = {item.event.owner for item in seen.processes if isinstance(item.event, ProcessEndedV1)}
+        self._purged = {uid: at for uid, at in self._purged.items() if uid in state.pods}
+        for uid in [uid for uid, at in self._purged.items() if uid in answered and now - at > PURGE_AGAIN_S]:
+            self._purged.pop(uid)
+            self._want(state.pods[uid], "", None)
 
     def _say_nodes(self, state: State, seen: Seen, limits: Limits) -> None:
         caches = caches_on(seen.processes)

@@ -170,3 +170,28 @@ def test_the_restart_policy_of_an_engine(policy, code, over):
 def test_an_engine_that_could_not_be_started_is_tried_again_whatever_its_policy():
     ended = record(ENGINE, State.ENDED, started=None, crashes=1, message="no such program")
     assert verbs(decide(snapshot([(ENGINE, engine_want(policy=RestartPolicy.NEVER))], [ended]))[ENGINE]) == [Verb.START]
+
+
+def test_an_engine_that_ended_for_good_is_not_revived_by_an_old_want_and_holds_no_cache():
+    run = (ENGINE, engine_want())
+    for decision in (
+        decide(snapshot([run], [record(ENGINE, state=State.ENDED, stopped=True)]))[ENGINE],
+        decide(snapshot([run], graves=[ENGINE]))[ENGINE],
+    ):
+        assert decision.steps == ()
+        assert isinstance(decision.report.event, ProcessEndedV1)
+        assert not decision.report.event.restarting
+        assert "has ended for good" in decision.report.event.message
+    stop = (CACHE, cache_want("stop", Why.MOVED))
+    assert verbs(decide(snapshot([run, stop], [record()], graves=[ENGINE]))[CACHE]) == [Verb.TERMINATE]
+
+
+def test_a_cache_that_was_stopped_comes_back_when_it_is_wanted_again():
+    ended = record(state=State.ENDED, stopped=True)
+    assert verbs(decide(snapshot([(CACHE, cache_want())], [ended]))[CACHE]) == [Verb.START]
+
+
+def test_an_engine_that_died_before_it_was_told_to_stop_is_noted_as_stopped():
+    stop = [(ENGINE, engine_want("stop"))]
+    assert verbs(decide(snapshot(stop, [record(ENGINE, state=State.ENDED)]))[ENGINE]) == [Verb.SETTLE]
+    assert verbs(decide(snapshot(stop, [record(ENGINE, state=State.ENDED, stopped=True)]))[ENGINE]) == []

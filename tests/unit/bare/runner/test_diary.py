@@ -117,11 +117,10 @@ def test_a_namespace_cannot_lead_out_of_the_directory(disk):
     assert [one.key for one in disk.load()[0].values()] == [key]
 
 
-async def test_patience_is_late_once():
-    patience = Patience(0.001, 0.004, 0.01)
-    late = [await patience.pause() for _ in range(12)]
-    assert late.count(True) == 1
-    assert not late[0]
+@pytest.mark.parametrize(("late_after_s", "late"), [(0.0, [True, False, False]), (1000.0, [False, False, False])])
+async def test_patience_is_late_once_and_not_before_its_time(late_after_s, late):
+    patience = Patience(0.001, 0.002, late_after_s)
+    assert [await patience.pause() for _ in range(3)] == late
 
 
 async def test_work_in_a_thread_gives_its_result_and_says_once_when_it_is_late(capsys):

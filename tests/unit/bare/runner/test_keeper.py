@@ -9,6 +9,7 @@ from kvberth.bare.process.record import ProcessRecord
 from kvberth.bare.process.start import Command, spawn
 from kvberth.bare.process.store import RecordStore
 from kvberth.bare.runner import keeper as keeper_module
+from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.keeper import Keeper
 from kvberth.bare.runner.record import Record, State
 from kvberth.bare.runner.roles import NodeRoles
@@ -27,7 +28,10 @@ async def test_a_held_lock_whose_process_cannot_be_found_is_told_once_and_ends_w
     store.write(CACHE.stem, record(CACHE, state=State.STARTING, pid=None, life="nobody's", boot_id=procfs.boot_id()))
     said = ""
     try:
-        async with Keeper(store, NodeRoles(tmp_path, tmp_path)) as keeper, asyncio.timeout(10.0):
+        async with (
+            Keeper(store, Graves(tmp_path / "graves"), NodeRoles(tmp_path, tmp_path)) as keeper,
+            asyncio.timeout(10.0),
+        ):
             while "is held by" not in said:
                 said += "".join(capsys.readouterr())
                 await keeper.changed(0.05)
@@ -49,6 +53,6 @@ async def test_a_process_that_ended_unwatched_is_recorded_so(tmp_path, life):
     store = RecordStore(tmp_path, Record)
     pid = 1 if life == "written" else None
     store.write(CACHE.stem, record(CACHE, pid=pid, boot_id=procfs.boot_id()))
-    async with Keeper(store, NodeRoles(tmp_path, tmp_path)) as keeper:
+    async with Keeper(store, Graves(tmp_path / "graves"), NodeRoles(tmp_path, tmp_path)) as keeper:
         assert keeper.records[CACHE].state is State.ENDED
     assert store.load()[0][CACHE.stem].message == "ended while no runner watched"

@@ -5,10 +5,12 @@ import itertools
 from datetime import timedelta
 
 from kvberth.bare.scheduler.commands import register
-from kvberth.bare.scheduler.publish import Publisher
+from kvberth.bare.scheduler.lifecycle import Evidence
+from kvberth.bare.scheduler.publish import PURGE_AGAIN_S, Publisher
 from kvberth.bare.scheduler.turn import Limits, Seen, turn
 from kvberth.bus import BodyTooLong
 from kvberth_schemas import subjects
+from kvberth_schemas.events import ProcessEndedV1
 
 
 class Voice:
@@ -34,9 +36,9 @@ class Voice:
         self.heard.set()
 
 
-def publisher():
+def publisher(clock=lambda: 0.0):
     facts, wants, versions = Voice(), Voice(), itertools.count(1)
-    return Publisher(facts, wants, 1, lambda: next(versions)), facts, wants
+    return Publisher(facts, wants, 1, lambda: next(versions), clock), facts, wants
 
 
 def test_one_thing_that_is_too_long_holds_up_nothing_else_and_is_a_fault_until_it_is_said(make, build, moment):
@@ -74,3 +76,19 @@ async def test_the_want_of_an_ended_pod_is_purged_once_and_remembered_no_longer_
     assert list(made._purged) == [pod.uid]
     made.publish(turn(ended, Seen(), Limits(), moment).state, Seen(), Limits(), {})
     assert made._purged == {}
+
+
+def test_a_purged_want_that_a_runner_still_answers_to_is_purged_again_after_a_while(make, build, moment):
+    state = turn(build(make.node("l20-a"), make.engine()), Seen(), Limits(), moment).state
+    (pod,) = state.pods.values()
+    over = state.put(pod.model_copy(update={"deleting": True, "gone": make.NOW, "ended": True}))
+    event = ProcessEndedV1(node="l20-a", namespace="default", owner=pod.uid, name=pod.name, role="engine")
+    now = [0.0]
+    made, _, _ = publisher(lambda: now[0])
+    counts = []
+    for now[0] in (0.0, PURGE_AGAIN_S, PURGE_AGAIN_S + 1, PURGE_AGAIN_S + 2):
+        made.publish(over, Seen((Evidence("e", event),)), Limits(), {})
+        counts.append(made._to_purge.qsize())
+    assert counts == [1, 1, 2, 2]
+    made.publish(over, Seen(), Limits(), {})
+    assert made._to_purge.qsize() == 2

@@ -7,6 +7,7 @@ import pytest
 
 from kvberth.bare.scheduler.commands import cordon, delete, delete_node, drain, register, scale
 from kvberth.bare.scheduler.lifecycle import Evidence
+from kvberth.bare.scheduler.messages import engine_want
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import REMEMBERED_FOR, Limits, Seen, turn
 from kvberth_schemas.events import NodeChangedV1, ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, Resources
@@ -278,3 +279,13 @@ def test_the_pods_of_a_stateful_set_come_in_order_unless_its_policy_says_paralle
     assert only(step(state, started(first, ready=False))).name == "q-0"
     state = step(state, started(first))
     assert sorted(pod.name for pod in state.pods.values()) == ["q-0", "q-1"]
+
+
+def test_what_runs_again_of_a_pod_that_is_gone_is_told_to_stop_and_may_end_again(running, step):
+    old = only(running)
+    state = step(delete(running, ObjectRequest(kind="Pod", name=old.name), None)[0], ended(old))
+    assert state.pods[old.uid].ended
+    revived = step(state, started(old))
+    assert not revived.pods[old.uid].ended
+    assert engine_want(revived.pods[old.uid], 1).state == "stop"
+    assert step(revived, ended(old)).pods[old.uid].ended
