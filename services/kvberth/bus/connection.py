@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
-import nats.errors
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -73,7 +72,7 @@ class Connection(Background):
             try:
                 with cancellable():
                     await self._open(client, lifetime)
-            except (nats.errors.Error, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - nats-py fails in any way at a peer that speaks no NATS
                 await self._note(error)
                 await abandon(client)
                 await asyncio.sleep(self._settings.reconnect_wait_s)

@@ -28,6 +28,8 @@ _log = structlog.stdlib.get_logger(__name__)
 
 _WORKERS = 16
 _PURGE_S = 15.0
+_TOLD_AFTER = 3
+"""A missing answer is common around a lost connection; so many in a row are not: a full disk shows in nothing else."""
 
 
 class Writer(Participant):
@@ -141,7 +143,7 @@ class Writer(Participant):
                 done = ledger.read.is_set() and await self._settle(session, subject, slot)
             except BusError as error:
                 slot.troubles += 1
-                self._note(error)
+                self._note(error, subject, slot.troubles)
             finally:
                 (ledger.slots.done if done else ledger.slots.give_back)(subject)
                 ledger.changes.mark()
@@ -219,7 +221,7 @@ class Writer(Participant):
                     async with session.lifetime.scope():
                         await session.purge(self._reader.stream, subject)
                 except BusError as error:
-                    self._note(error)
+                    self._note(error, subject, slots[subject].troubles)
                 else:
                     slots[subject].found = None
                     return
@@ -227,9 +229,9 @@ class Writer(Participant):
                     slots.give_back(subject)
             await asyncio.sleep(pause.next())
 
-    def _note(self, error: BusError) -> None:
+    def _note(self, error: BusError, subject: str, tries: int) -> None:
         self._context.metrics.count("retries", type(error).__name__)
         if isinstance(error, StreamMissing):
             self._streams.ask()
-        elif not isinstance(error, BusTimeout):
-            _log.warning("not said", error=str(error))
+        elif tries == _TOLD_AFTER or not isinstance(error, BusTimeout):
+            _log.warning("not stored; it is tried until it is", subject=subject, why=str(error))

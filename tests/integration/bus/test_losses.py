@@ -51,6 +51,36 @@ async def test_the_start_order_does_not_matter(tmp_path):
             await server.kill()
 
 
+@pytest.mark.parametrize(
+    "greeting",
+    [b"INFO []\r\n", b"INFO {\r\n", b"INFO 1\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\x00", b"x" * 3_000_000],
+    ids=["list", "broken", "number", "http", "bytes", "endless"],
+)
+async def test_a_peer_that_speaks_no_nats_is_tried_again_until_it_is_a_nats_server(tmp_path, greeting):
+    server = NatsServer(tmp_path)
+    greeted = asyncio.Event()
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            writer.write(greeting)
+            await writer.drain()
+        writer.close()
+        greeted.set()
+
+    stranger = await asyncio.start_server(greet, "127.0.0.1", server.port)
+    async with make_bus(server.url) as bus:
+        await asyncio.wait_for(greeted.wait(), 5)
+        greeted.clear()
+        await asyncio.wait_for(greeted.wait(), 5)  # it tries again
+        stranger.close()
+        await stranger.wait_closed()
+        await server.start()
+        try:
+            assert await until(lambda: bus.connected) < 5
+        finally:
+            await server.kill()
+
+
 async def test_after_a_kill_views_and_writers_are_complete_again_within_five_seconds(server):
     async with (
         declaring(server.url) as reader,
