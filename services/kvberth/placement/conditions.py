@@ -201,9 +201,8 @@ def _ready(outcome: Outcome, needed: tuple[Finding, ...], not_false: tuple[Findi
 
 def _label_problem(spec: KVCacheSpec, snapshot: Snapshot) -> str | None:
     values = snapshot.cluster.label_values
-    complaint = node_label_complaint(
-        spec, ({spec.gpu_label_key: value} for value in values.get(spec.gpu_label_key, ()))
-    )
+    keys = {spec.gpu_label_key, *(pool.gpu_label_key for pool in spec.pools)}
+    complaint = node_label_complaint(spec, ({key: value} for key in keys for value in values.get(key, ())))
     return complaint.problem if complaint is not None else None
 
 

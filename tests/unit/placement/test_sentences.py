@@ -88,6 +88,21 @@ def test_a_workload_that_no_engine_has_is_told_with_the_one_that_was_meant(world
     )
 
 
+def test_each_pool_looks_for_its_own_label(world):
+    world.node("a", one="A100", **{"kubernetes.io__hostname": "a"})
+    world.node("b", other="T4")
+    pools = [
+        {"name": "big", "gpuType": "A100", "gpuLabelKey": "one"},
+        {"name": "small", "gpuType": "T4", "gpuLabelKey": "other"},
+    ]
+    world.kvcache(spec={"pools": pools})
+    world.plan()
+    assert world.condition("Placed").reason == "NoEngine"
+    world.kvcache(spec={"pools": [pools[0], pools[1] | {"gpuType": "Tesla-T4"}]})
+    world.plan()
+    assert messages(world)["Placed"] == "no node has other=Tesla-T4; values seen: T4"
+
+
 def test_an_engine_in_another_namespace_is_told_with_the_remedy(world):
     world.engine("u1", "a", namespace="serving")
     world.plan()
