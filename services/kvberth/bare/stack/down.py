@@ -64,7 +64,7 @@ def stop_up(layout: Layout) -> bool:
     """Ask a living `up` to end and wait until it has; False when none lives.
 
     Raises:
-        StackError: it does not end.
+        StackError: it does not end, or something of it does not.
     """
     address = Address.read(layout)
     if address is None:
@@ -81,6 +81,8 @@ def stop_up(layout: Layout) -> bool:
                 f"'kvberth up' (pid {address.pid}) did not end within {UP_WITHIN_S:g} s; end it with kill -9 first"
             )
         time.sleep(0.05)
+    if layout.address_file.exists():  # it ended, but could not end or remove all that is its own
+        take_down(layout)
     return True
 
 

@@ -87,9 +87,11 @@ class Stack:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.forgotten = await asyncio.to_thread(take_down, self._layout)
-        if self._lock:
-            self._lock.close()
+        try:
+            self.forgotten = await asyncio.to_thread(take_down, self._layout)
+        finally:
+            if self._lock:
+                self._lock.close()
 
 
 def _acquire(layout: Layout) -> IO[str]:

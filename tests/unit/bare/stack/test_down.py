@@ -1,6 +1,7 @@
 """What `down` says and keeps when something of a stack can't be ended by record."""
 
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from kvberth.bare.process import procfs
 from kvberth.bare.process.record import ProcessRecord
 from kvberth.bare.process.start import Command, spawn
 from kvberth.bare.process.store import RecordStore
-from kvberth.bare.stack import Layout, StackError, take_down
+from kvberth.bare.stack import Address, Layout, StackError, stop_up, take_down
 
 
 @pytest.fixture
@@ -46,3 +47,24 @@ def test_a_lock_that_is_held_without_a_record_is_named_and_everything_is_kept(la
         child.kill()
         child.wait()
     assert take_down(layout) == []
+
+
+UP_THAT_LEAVES_ALL = """
+import fcntl, pathlib, signal, sys
+lock = pathlib.Path(sys.argv[1]).open("a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+print("up", flush=True)
+signal.pause()
+"""
+
+
+def test_down_ends_what_an_up_that_failed_to_end_it_left_behind(layout: Layout) -> None:
+    child = start(layout.state / "nodes" / "a" / "records", "cache.default.kv")
+    with subprocess.Popen([sys.executable, "-c", UP_THAT_LEAVES_ALL, str(layout.lock)], stdout=subprocess.PIPE) as up:
+        assert up.stdout is not None
+        assert up.stdout.readline() == b"up\n"
+        Address("nats://127.0.0.1:1", up.pid, procfs.start_ticks(up.pid), ("a",)).write(layout)
+        assert stop_up(layout)
+    assert child.wait(5.0) == -15
+    assert not layout.state.exists()
