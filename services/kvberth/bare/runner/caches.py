@@ -53,10 +53,12 @@ def cache_command(root: Path, record: Record, log: Path) -> Command:
     return Command(argv, {"PATH": _NO_PROGRAMS, "GLOG_logtostderr": "1"}, log)
 
 
-async def cache_answers(root: Path, record: Record) -> bool:
-    """Tell whether this life of the cache answers on its socket."""
+async def cache_answers(root: Path, record: Record) -> bool | None:
+    """Tell whether this life of the cache answers on its socket; None when this process can't ask."""
     try:
         _, status = await probe(cache_socket(root, record.key), timeout_s=_PROBE_S)
     except (VineyardError, StartError):
         return False
+    except OSError:  # no socket could be made to ask by
+        return None
     return status.deployment == record.incarnation

@@ -1,6 +1,7 @@
 """How an engine is run on a bare node: the operator's command or the stand-in, told where its cache is."""
 
 import asyncio
+import errno
 import os
 import socket
 import sys
@@ -23,6 +24,8 @@ _FOR_ENGINES = "KVBERTH_ENGINE_"
 _LOADERS = ("LD_", "PYTHON", "PATH", "HOME", _OURS)
 """A manifest's variables that would change which code runs here, or that only make sense in its image, stay out."""
 _HEALTH_S = 1.0
+OWN_SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""What this process lacks says nothing about the one that it asks."""
 
 
 def engine_command(root: Path, record: Record, argv: tuple[str, ...], log: Path) -> Command:
@@ -76,8 +79,8 @@ def free_port() -> int:
         raise StartError(f"no TCP port of 127.0.0.1 can be had for its /health: {error.strerror}") from error
 
 
-async def engine_answers(record: Record) -> bool:
-    """Tell whether the engine answers /health with 200 within a second."""
+async def engine_answers(record: Record) -> bool | None:
+    """Tell whether the engine answers /health with 200 within a second; None when this process can't ask."""
     try:
         async with asyncio.timeout(_HEALTH_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", record.port)
@@ -86,8 +89,8 @@ async def engine_answers(record: Record) -> bool:
                 status = (await reader.readline()).split(b" ")
             finally:
                 writer.transport.abort()
-    except (OSError, ValueError):  # TimeoutError is an OSError; ValueError: a first line without end
-        return False
+    except (OSError, ValueError) as error:  # TimeoutError is an OSError; ValueError: a first line without end
+        return None if getattr(error, "errno", None) in OWN_SHORTAGE else False
     return len(status) >= 2 and status[1] == b"200"
 
 

@@ -55,8 +55,8 @@ class Roles(Protocol):
     def command(self, record: Record) -> Command:
         """Give the command of a life. Raises StartError."""
 
-    async def answers(self, record: Record) -> bool:
-        """Tell whether the process does what it is there for."""
+    async def answers(self, record: Record) -> bool | None:
+        """Tell whether the process does what it is there for; None when it can't be asked for a reason of our own."""
 
     def watched(self, record: Record) -> bool:
         """Tell whether readiness is looked at again once it was there."""
@@ -242,8 +242,8 @@ class Keeper:
         failures = 0
         while self.roles.watched(self.records[key]) or not self.records[key].ready:
             answered = await self.roles.answers(self.records[key])
-            failures = 0 if answered else failures + 1
-            ready = answered or (self.records[key].ready and failures < UNREADY_AFTER)
+            failures = 0 if answered else failures + (answered is not None)
+            ready = bool(answered) or (self.records[key].ready and failures < UNREADY_AFTER)
             if ready != self.records[key].ready:
                 _log.info("process is ready" if ready else "process is not ready", process=key.stem)
                 self._update(key, ready=ready)

@@ -41,8 +41,8 @@ class NodeRoles:
             return cache_command(self.root, record, log)
         return engine_command(self.root, record, self.engine_argv, log)
 
-    async def answers(self, record: Record) -> bool:
-        """Tell whether the process does what it is there for."""
+    async def answers(self, record: Record) -> bool | None:
+        """Tell whether the process does what it is there for; None when it can't be asked for a reason of our own."""
         if record.key.role is ProcessRole.CACHE:
             return await cache_answers(self.root, record)
         return await engine_answers(record)

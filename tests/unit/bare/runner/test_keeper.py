@@ -1,6 +1,7 @@
 """What the keeper says and does when a lock stays held, with a real process and a real lock."""
 
 import asyncio
+import resource
 
 import pytest
 
@@ -9,11 +10,12 @@ from kvberth.bare.process.record import ProcessRecord
 from kvberth.bare.process.start import Command, spawn
 from kvberth.bare.process.store import RecordStore
 from kvberth.bare.runner import keeper as keeper_module
+from kvberth.bare.runner.engines import engine_answers
 from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.keeper import Keeper
 from kvberth.bare.runner.record import Record, State
 from kvberth.bare.runner.roles import NodeRoles
-from unit.bare.runner.samples import CACHE, record
+from unit.bare.runner.samples import CACHE, ENGINE, record
 
 
 async def test_a_held_lock_whose_process_cannot_be_found_is_told_once_and_ends_when_it_is_free(
@@ -56,3 +58,14 @@ async def test_a_process_that_ended_unwatched_is_recorded_so(tmp_path, life):
     async with Keeper(store, Graves(tmp_path / "graves"), NodeRoles(tmp_path, tmp_path)) as keeper:
         assert keeper.records[CACHE].state is State.ENDED
     assert store.load()[0][CACHE.stem].message == "ended while no runner watched"
+
+
+async def test_a_shortage_of_our_own_says_nothing_about_an_engine():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    asked = record(ENGINE, port=1)
+    assert await engine_answers(asked) is False
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        assert await engine_answers(asked) is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
