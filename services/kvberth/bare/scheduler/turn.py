@@ -23,6 +23,9 @@ from kvberth_schemas.wants import Why
 REMEMBERED_FOR: Final = timedelta(hours=12)
 """How long what is gone is remembered, so that its end outlives a crash, a wiped bus and a late message."""
 
+REMEMBERED_AT_MOST: Final = 1000
+"""How many gone pods are remembered, the last ones: each costs a file, and some kilobytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -180,5 +183,6 @@ def _forget(state: State, seen: Seen, moment: Moment) -> State:
     running = {item.event.owner for item in seen.processes if isinstance(item.event, ProcessStartedV1)}
     limit = moment.now - REMEMBERED_FOR
     manifests = [key for key, item in state.manifests.items() if item.gone is not None and item.gone < limit]
-    pods = [uid for uid, pod in state.pods.items() if pod.gone is not None and pod.gone < limit and uid not in running]
+    gone = sorted(((pod.gone, uid) for uid, pod in state.pods.items() if pod.gone and uid not in running), reverse=True)
+    pods = [uid for number, (since, uid) in enumerate(gone) if since < limit or number >= REMEMBERED_AT_MOST]
     return state.without(manifests, pods) if manifests or pods else state

@@ -9,7 +9,7 @@ from kvberth.bare.scheduler.commands import cordon, delete, delete_node, drain, 
 from kvberth.bare.scheduler.lifecycle import Evidence
 from kvberth.bare.scheduler.messages import engine_want
 from kvberth.bare.scheduler.state import State
-from kvberth.bare.scheduler.turn import REMEMBERED_FOR, Limits, Seen, turn
+from kvberth.bare.scheduler.turn import REMEMBERED_AT_MOST, REMEMBERED_FOR, Limits, Seen, turn
 from kvberth_schemas.events import NodeChangedV1, ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, Resources
 from kvberth_schemas.requests import ObjectRequest, ScaleRequest
 from kvberth_schemas.wants import Why
@@ -265,6 +265,16 @@ def test_what_is_long_gone_is_forgotten_unless_its_process_still_runs(running, s
     assert pod.uid in kept.pods
     assert ("KVCache", "default", "llama-kv") not in kept.manifests
     assert pod.uid not in turn(state, Seen(), LIMITS, later).state.pods
+
+
+def test_of_many_gone_pods_the_last_ones_are_remembered(running, step, make):
+    gone = [
+        only(running).model_copy(update={"uid": f"gone-{number}", "gone": make.NOW + timedelta(seconds=number)})
+        for number in range(REMEMBERED_AT_MOST + 2)
+    ]
+    runs_on = started(gone[0])
+    after = step(running.put(*gone), runs_on)
+    assert (running.pods.keys() | {pod.uid for pod in gone}) - after.pods.keys() == {gone[1].uid}
 
 
 def test_the_pods_of_a_stateful_set_come_in_order_unless_its_policy_says_parallel(make, build, step):
