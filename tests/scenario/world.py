@@ -237,7 +237,8 @@ async def world(state: Path, nodes: Sequence[str] = ("l20-a", "l20-b")) -> Async
                 up = made.up  # a test may have started another one
         if up.returncode is None:
             await made.end()
-        assert leftovers(layout) == [], "processes, sockets or files were left behind"
+        left = leftovers(layout)
+        assert not left, f"left behind: {left}"
     finally:
         await _clear_away(layout, up)
 
