@@ -31,7 +31,7 @@ async def test_killing_the_scheduler_while_the_bus_is_wiped_changes_no_process(t
     await wipe_and_compare(three_engines, also_kill=("scheduler",))
 
 
-async def test_a_bus_that_is_killed_after_some_moves_revives_no_engine_that_ended(two_nodes: World) -> None:
+async def test_a_bus_that_is_killed_after_some_moves_starts_and_ends_no_process(two_nodes: World) -> None:
     await two_nodes.cordon("l20-b")
     engine = await two_nodes.start_engine()
     for source, target in (("l20-a", "l20-b"), ("l20-b", "l20-a")) * 2:

@@ -313,3 +313,27 @@ async def test_a_runner_that_was_taken_over_ends_with_a_sentence_and_its_process
     assert "Traceback" not in bed.runner_log()
     _, status = await probe(bed.socket, timeout_s=1.0)
     assert status.deployment == cache.incarnation
+
+
+async def test_an_engine_that_ended_for_good_is_not_started_by_its_old_want_not_even_by_the_next_runner(
+    bed: Rig,
+) -> None:
+    bed.env["KVBERTH_REREAD_S"] = "0.5"
+    await bed.start_runner()
+    bed.want_engine(env={})
+    first = await bed.started("u1", "engine")
+    bed.want_engine(state="stop", why=Why.MOVED, env={})
+    await bed.ended("u1", "engine")
+    await bed.purge(WantKind.ENGINE, "u1")
+    await bed.gone("u1", "engine")
+    assert is_gone(first.pid)
+    # As a NATS server does that was killed: the overwritten and purged want is there again.
+    bed.want_engine(env={})
+    said = await bed.ended("u1", "engine")
+    assert (said.restarting, "has ended for good" in said.message) == (False, True)
+    await bed.kill_runner()
+    await bed.start_runner()
+    bed.want_engine("u2", env={})
+    await bed.started("u2", "engine")
+    assert "has ended for good" in (await bed.ended("u1", "engine")).message
+    assert len(list(bed.records.glob("engine.*.json"))) == 1
