@@ -86,13 +86,13 @@ class Watcher:
             facts = await self.look([*never, *always])
             held = [(item, judge(item, facts)) for item in never]
             failures = [
-                Failure(step, f"never: {item}", _with_events(verdict.seen, facts.heard))
+                Failure(step, f"never: {item}", _with_events(item, verdict.seen, facts.heard))
                 for item, verdict in held
                 if verdict.holds
             ]
             kept = [(item, judge(item, facts)) for item in always]
             failures += [
-                Failure(step, f"always: {item}", _with_events(verdict.seen, facts.heard))
+                Failure(step, f"always: {item}", _with_events(item, verdict.seen, facts.heard))
                 for item, verdict in kept
                 if verdict.holds is False
             ]
@@ -104,7 +104,9 @@ class Watcher:
         bound = f"within {what.within_s[index]:g} s" + (f" after {what.after}" if what.after else "")
         at = what.met.get(index)
         late = f"only after {at:.3f} s: " if at is not None else ""
-        return Failure(what.step, f"{what.expectations[index]} {bound}", _with_events(late + seen, heard))
+        return Failure(
+            what.step, f"{what.expectations[index]} {bound}", _with_events(what.expectations[index], late + seen, heard)
+        )
 
 
 def _origin(after: After | None, facts: Facts) -> datetime | None:
@@ -115,6 +117,9 @@ def _origin(after: After | None, facts: Facts) -> datetime | None:
     return found[0 if after.which == "first" else -1] if found else None
 
 
-def _with_events(seen: str, heard: Sequence[Heard]) -> str:
-    last = "; ".join(map(str, heard[-_LAST_EVENTS:]))
+def _with_events(item: Expectation, seen: str, heard: Sequence[Heard]) -> str:
+    """Add the last messages about what is expected; where there are none, the last ones at all."""
+    named = str(item)
+    about = [one for one in heard if one.name in named or (one.node is not None and one.node in named)]
+    last = "; ".join(map(str, (about or heard)[-_LAST_EVENTS:]))
     return f"{seen}. The last events: {last}" if last else f"{seen}. Nothing was said on the bus"

@@ -67,12 +67,18 @@ class Looker:
             return probes.read_lines(layout.logs / "nats.log")
         if target.kind == "service":
             return probes.read_lines(layout.logs / f"{_service_stem(target)}.log")
-        found = resolve(target, lives)
+        found = resolve(target, lives) or self._last_life(target)
         if len(found) != 1:
             return f"{target} is {len(found)} processes; a log is one's"
         stem = f"{found[0].role}.{names.encode(found[0].namespace or '')}.{names.encode(found[0].owner)}"
         folder = layout.state / "nodes" / names.encode(found[0].node or "") / "logs"
         return probes.read_lines(folder / f"{stem}.log")
+
+    def _last_life(self, target: Target) -> list[Life]:
+        """Give the one that was last said to run, when none does any more: its log is still there."""
+        told = reversed(self._listener.told.values())
+        ended = (_named(Life(process.role, process.pid), process, set()) for process in told)
+        return [life for life in ended if resolve(target, [life])][:1]
 
     def _places(self, part: Expectation, facts: Facts) -> Iterable[Place]:
         value: Any = part.value
@@ -114,7 +120,7 @@ class Looker:
 
 def _named(life: Life, process: ProcessStartedV1 | None, deleting: set[str]) -> Life:
     """Give an engine the names that its runner says."""
-    if life.role != "engine" or process is None:
+    if process is None or (life.role != "engine" and life.node is not None):
         return life
     return replace(
         life,

@@ -56,7 +56,7 @@ class Signals:
     async def restart(self, target: Target) -> str:
         """End a process in order and wait for its next life; `up` is killed and started again."""
         if target.kind == "up":
-            if self.stack.up is not None and self.stack.up.returncode is None:
+            if resolve(target, self.looker.lives()):
                 await self.kill(target, "KILL")
             await self.stack.start()
             return "another 'kvberth up' runs"
