@@ -9,10 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress
 from operator import is_not
+from typing import TypeVar
 
 from kvberth.placement.membership import Beside, Following
 from kvberth.placement.snapshot import AtRest, Cache, KVCache, Snapshot
 from kvberth_schemas.events import NodeRow
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +64,13 @@ def at_rest(
     }
     if not new:
         return work.resting
-    resting = work.resting
-    found = resting.rows | new
-    names = sorted(found)
-    caches, bound = snapshot.caches[resting.item.name], following.bound
+    resting, caches, bound = work.resting, snapshot.caches[work.resting.item.name], following.bound
     return AtRest(
         resting.item,
-        caches={name: caches[name] for name in names},
-        engines={name: bound[name] for name in names},
-        nodes={name: nodes[name] for name in names},
-        rows={name: found[name] for name in names},
+        caches=resting.caches | {name: caches[name] for name in new},
+        engines=resting.engines | {name: bound[name] for name in new},
+        nodes=resting.nodes | {name: nodes[name] for name in new},
+        rows=resting.rows | new,
     )
 
 
@@ -88,14 +88,20 @@ def _resting(item: KVCache, following: Following, caches: Mapping[str, Cache], s
     }
     if not stirred:
         return before
-    kept = [name for name in before.rows if name not in stirred]
     return AtRest(
         item,
-        caches={name: before.caches[name] for name in kept},
-        engines={name: before.engines[name] for name in kept},
-        nodes={name: before.nodes[name] for name in kept},
-        rows={name: before.rows[name] for name in kept},
+        caches=_without(stirred, before.caches),
+        engines=_without(stirred, before.engines),
+        nodes=_without(stirred, before.nodes),
+        rows=_without(stirred, before.rows),
     )
+
+
+def _without(names: Collection[str], known: dict[str, T]) -> dict[str, T]:
+    rest = known.copy()
+    for name in names:
+        del rest[name]
+    return rest
 
 
 def _others(now: Mapping[str, object], then: Mapping[str, object]) -> Iterable[str]:

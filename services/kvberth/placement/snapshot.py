@@ -236,13 +236,13 @@ class Cluster:
 class AtRest:
     """The caches of a KVCache of which nothing is to be done: what was said of them, and all that it followed from.
 
-    Every mapping is by node, and has the same nodes in the order of their names.
+    Every mapping is by node, and has the same nodes. None is changed once it is here.
     """
 
     item: KVCache
-    caches: Mapping[str, Cache] = field(default_factory=dict)
-    engines: Mapping[str, tuple[Engine, ...]] = field(default_factory=dict)
-    nodes: Mapping[str, Node] = field(default_factory=dict)
+    caches: dict[str, Cache] = field(default_factory=dict)
+    engines: dict[str, tuple[Engine, ...]] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
     rows: dict[str, NodeRow] = field(default_factory=dict)
 
 

@@ -15,8 +15,7 @@ _ABSENT = Cache()
 def status(outcome: Outcome, active: tuple[NodeRow, ...], now: datetime) -> KVCacheStatusV1:
     """Return what is to be said about a KVCache now; `active` are the rows of all but the caches at rest."""
     item, following, snapshot = outcome.item, outcome.following, outcome.snapshot
-    resting = outcome.work.resting.rows
-    rows = resting | {row.node: row for row in active}
+    rows = outcome.work.resting.rows | {row.node: row for row in active}
     serving = {row.node for row in active if row.state == "serving"}
     unserved = sum(len(engines) for node, engines in outcome.work.bound.items() if node not in serving)
     moved, moved_at = _moved(outcome, now)
@@ -31,7 +30,7 @@ def status(outcome: Outcome, active: tuple[NodeRow, ...], now: datetime) -> KVCa
         engines=following.engine_count,
         engines_served=following.engine_count - unserved,
         engines_waiting=len(following.waiting),
-        nodes=tuple(rows[name] for name in sorted(rows)) if active else tuple(resting.values()),
+        nodes=tuple(map(rows.__getitem__, sorted(rows))),
         conditions=conditions(outcome, active, now),
         moved=moved,
         moved_at=moved_at,
