@@ -4,6 +4,7 @@ import fcntl
 import signal
 import subprocess
 import sys
+import time
 import uuid
 
 import pytest
@@ -36,6 +37,17 @@ def new():
 
 def sleeper(tmp_path, *argv):
     return Command(argv or ("/bin/sleep", "1000"), {"PATH": "/usr/bin:/bin"}, tmp_path / "log")
+
+
+def sees(life, pid):
+    """Whether a life is found with this pid (None: not at all) within some seconds: exec and exit take a moment."""
+    deadline = time.monotonic() + 5.0
+    while time.monotonic() < deadline:
+        handle = search(life)
+        if (handle and handle.pid) == pid:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def test_records_come_back_as_they_were_written(store):
@@ -80,10 +92,10 @@ def test_a_process_is_found_by_the_life_in_its_environment_and_its_child_is_not_
     begun = new()
     handle, _ = spawn(store, "a", begun, sleeper(tmp_path, "/bin/sh", "-c", "sleep 1000 & exec sleep 1000"))
     ended.append(handle)
-    assert search(begun.life).pid == handle.pid
+    assert sees(begun.life, handle.pid)
     kill_remains(begun.life)
     handle.child.wait()
-    assert search(begun.life) is None
+    assert sees(begun.life, None)
 
 
 def test_a_program_that_is_missing_is_a_sentence_and_leaves_the_lock_free(store, tmp_path):
@@ -123,7 +135,7 @@ def test_a_pid_that_cannot_be_recorded_is_said_with_its_cause_and_the_process_is
     assert "No space left on device" in said
     assert running.pid == handle.pid
     assert store.load()[0]["a"].pid is None
-    assert search(begun.life).pid == handle.pid
+    assert sees(begun.life, handle.pid)
 
 
 def test_a_long_log_is_set_aside_before_the_next_life(store, tmp_path):
