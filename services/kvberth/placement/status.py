@@ -59,7 +59,7 @@ def active_rows(outcome: Outcome) -> tuple[NodeRow, ...]:
     names = (here | set(outcome.work.bound)) - outcome.forgotten
     known = (name for name in names if name in cluster.nodes or name in cluster.unreadable_nodes)
     shown = known if outcome.snapshot.freshness.known else iter(names)
-    return tuple(_row(outcome, name, caches.get(name, _ABSENT)) for name in shown)
+    return tuple(_row(outcome, name, caches.get(name, _ABSENT)) for name in sorted(shown))
 
 
 def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
