@@ -16,8 +16,8 @@ STAGES = {
     "bus": "the binding is said and stored",
     "plan": "it is delivered to placement, which decides",
     "want": "the want of the cache is said and stored",
-    "runner": "it is delivered to the node's runner, which writes its record and starts the daemon",
-    "daemon": "the daemon starts and answers the witness's register request",
+    "runner": "it is delivered to the node's runner, which is about to start the daemon",
+    "daemon": "its record is written, it starts, and it answers the witness's register request",
 }
 """A move's stages, in order; together they are the whole of it."""
 
