@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kvberth.bare.scheduler.files import lock, remove_drafts, set_aside
 from kvberth.bare.scheduler.records import ManifestRecord, NodeRecord, PodRecord, Record
-from kvberth.bare.scheduler.state import State
+from kvberth.bare.scheduler.shape import shape_of
+from kvberth.bare.scheduler.state import WORKLOAD_KINDS, State
 from kvberth.service.files import sync_directories, write_all, write_whole
 from kvberth_schemas import names
 
@@ -137,6 +138,8 @@ class Store:
     def _read(self, path: Path, model: type[R]) -> R | None:
         try:
             record = model.model_validate_json(path.read_bytes())
+            if isinstance(record, ManifestRecord) and record.kind in WORKLOAD_KINDS:
+                shape_of(record.document)  # an earlier version may have let in what this one can't turn into pods
         except (ValidationError, OSError) as error:
             self._set_aside(path, error)
             return None

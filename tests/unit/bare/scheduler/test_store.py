@@ -161,6 +161,18 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_said_and_the_others_are_rea
         assert not store.problems
 
 
+def test_a_workload_that_an_earlier_version_let_in_and_this_one_cannot_read_is_set_aside_alone(tmp_path, filled):
+    with Store(tmp_path, NOW_S) as store:
+        store.commit(State(), filled)
+    (manifest,) = [path for path in (tmp_path / "manifests").glob("*.json") if '"Deployment"' in path.read_text()]
+    manifest.write_text(manifest.read_text().replace('"name":"AIBRIX_LLM_KV_CACHE_SOCKET"', '"name":"NO=NAME"'))
+    with Store(tmp_path, NOW_S) as store:
+        assert manifest.name in store.problems[0]
+        assert not list(store.state.workloads())
+        assert store.state.pods, "its pods are left alone"
+    assert manifest.with_name(f"{manifest.name}.corrupt").exists()
+
+
 def test_a_lost_counter_is_replaced_by_the_clock_and_a_jump_of_versions(tmp_path, filled):
     with Store(tmp_path, NOW_S) as store:
         stored = store.commit(State(), filled)
