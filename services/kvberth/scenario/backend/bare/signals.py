@@ -38,6 +38,8 @@ class Signals:
         life = self._one(target)
         _send(life, signal.Signals[f"SIG{name}"])
         await self._until_gone([life.pid])
+        if target.kind == "up" and self.stack.up is not None:
+            await self.stack.up.wait()  # the kernel has said so, asyncio hears of it a moment later
         return str(life)
 
     async def pause(self, target: Target) -> str:
