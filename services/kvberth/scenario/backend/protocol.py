@@ -1,6 +1,6 @@
 """What a backend must be able to do for scenarios. The runner knows nothing else of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ class World(Protocol):
     def heard(self) -> Sequence[Heard]:
         """Everything that was said on the bus so far."""
 
-    async def do(self, step: Step, marks: dict[str, Mark]) -> str:
+    async def do(self, step: Step, marks: Mapping[str, Mark]) -> str:
         """Carry out a verb; give what came of it in a few words. Raises ScenarioError."""
 
     async def look(self, expectations: Sequence[Expectation]) -> Facts:

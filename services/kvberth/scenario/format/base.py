@@ -73,6 +73,10 @@ HowMany = Annotated[Count, BeforeValidator(_count, json_schema_input_type=_Exact
 """An exact number, or ``{at_least: 1, at_most: 3}``."""
 
 
+SOME = Count(at_least=1, at_most=None)
+"""At least one."""
+
+
 class OneOf(Part):
     """A piece of which exactly one of some keys stands; `choices` are those keys."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from kvberth.scenario.format.base import Name, OneOf, Part, Regex
+from kvberth.scenario.format.base import SOME, HowMany, Name, OneOf, Part, Regex
 
 
 class Comparison(OneOf):
@@ -52,3 +52,27 @@ def told(rule: object) -> str:
         word, value = next(iter(rule.items()))
         return f"{word.replace('_', ' ')} {value!r}"
     return f"= {rule!r}"
+
+
+class EventSeen(EventMatch):
+    """So many messages like that were on the bus."""
+
+    count: HowMany = SOME
+    """How many; default: at least one."""
+    since: Name | None = None
+    """Only what was said after that mark; default: everything (in a ``during``: since it began)."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.count} x {super().__str__()}" + (f" since '{self.since}'" if self.since else "")
+
+
+class InOrder(Part):
+    """Messages that were on the bus in that order; others may stand between."""
+
+    events: list[EventMatch] = Field(min_length=2)
+    since: Name | None = None
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "in this order: " + "; then ".join(map(str, self.events))

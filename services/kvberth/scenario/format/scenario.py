@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from kvberth.scenario import capabilities, durations
 from kvberth.scenario.format.base import Duration, Names, Part
-from kvberth.scenario.format.expectations import Expectation
 from kvberth.scenario.format.steps import Step
 from kvberth.scenario.format.verbs import AnyNode
 
@@ -137,6 +136,3 @@ def _marks_used(step: Step) -> set[str]:
 def _nearest(name: str, known: list[str]) -> str:
     close = get_close_matches(name, known, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
-
-
-__all__ = ("PRODUCT_WAITS", "Expectation", "Options", "Scenario")

@@ -7,8 +7,8 @@ from heapq import merge
 from typing import Any
 
 from kvberth.scenario.facts import Facts, Heard, Verdict
-from kvberth.scenario.format.events import Comparison, EventMatch
-from kvberth.scenario.format.expectations import EventSeen, InOrder, StartOrder
+from kvberth.scenario.format.events import Comparison, EventMatch, EventSeen, InOrder
+from kvberth.scenario.format.lives import StartOrder
 
 _SHOWN = 5
 _MISSING = object()

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from kvberth.scenario.facts import Answer, Facts, Life, Place, Verdict
-from kvberth.scenario.format.expectations import Caches, Identity, Lives, Reaches
+from kvberth.scenario.format.lives import Identity, Lives, Reaches
+from kvberth.scenario.format.states import Caches
 from kvberth.scenario.format.targets import CacheTarget, EngineTarget, Target
 from kvberth.scenario.judge.events import is_workload, since
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kvberth.scenario.facts import Facts, Life, Place, Sample, Verdict
-from kvberth.scenario.format.expectations import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, SocketIs
+from kvberth.scenario.format.machine import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, SocketIs
 from kvberth.scenario.judge.lives import resolve
 from kvberth_schemas.quantity import format_bytes, parse_bytes
 

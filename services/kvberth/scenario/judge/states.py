@@ -3,7 +3,7 @@
 import re
 
 from kvberth.scenario.facts import Facts, Pod, Verdict
-from kvberth.scenario.format.expectations import ConditionOf, Engines, NodeIs, StatusOf
+from kvberth.scenario.format.states import ConditionOf, Engines, NodeIs, StatusOf
 from kvberth_schemas.events import KVCacheStatusV1, PodWaitingV1
 
 _UNKNOWN_STATUS = Verdict(None, "unknown: placement is silent, or the bus does not give its last states")

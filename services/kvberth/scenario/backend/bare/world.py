@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from kvberth.scenario.backend.protocol import ScenarioError, Setting
 from kvberth.scenario.backend.publish import publish
 from kvberth.scenario.facts import Facts, Heard, Mark
 from kvberth.scenario.format import Expectation, Step
+from kvberth.scenario.format.verbs import Publish
 from kvberth_schemas.manifests import load_documents
 
 READY_WITHIN_S = 60.0
@@ -52,7 +53,7 @@ class BareWorld:
             )
         return await self._looker.look(expectations)
 
-    async def do(self, step: Step, marks: dict[str, Mark]) -> str:  # noqa: ARG002 (the protocol's)
+    async def do(self, step: Step, marks: Mapping[str, Mark]) -> str:
         """Carry out a verb."""
         kind, value = step.kind, step.value
         signals = self._signals
@@ -71,7 +72,7 @@ class BareWorld:
             case "node_label":
                 return await self.added.label(value, self._signals)
             case "publish":
-                return await publish(value, self._listener.url, self.heard)
+                return await publish(value, self._listener.url, _since(value, self.heard, marks))
             case "files":
                 return await asyncio.to_thread(files.act, value, self._stack.layout.root)
             case "peer":
@@ -138,6 +139,12 @@ class BareBackend:
             left = await stack.end()
         if left:
             raise ScenarioError(f"the stack left something behind: {'; '.join(left)}")
+
+
+def _since(what: Publish, heard: Sequence[Heard], marks: Mapping[str, Mark]) -> Sequence[Heard]:
+    """Give the messages among which an earlier one is looked for."""
+    mark = what.again.since if what.again else None
+    return heard[marks[mark].heard :] if mark else heard
 
 
 def _nodes(setting: Setting) -> tuple[str, list[str]]:

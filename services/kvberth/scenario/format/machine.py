@@ -1,0 +1,113 @@
+"""What may be expected of the machine: processes, sockets, paths, metrics, logs, memory. Pure."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from kvberth.scenario.format.base import SOME, Count, HowMany, Name, Part, Regex
+from kvberth.scenario.format.targets import AnyTarget
+
+_ONE = Count(at_least=1, at_most=1)
+
+
+class ProcessIs(Part):
+    """Processes that the kernel really runs, whatever the bus says."""
+
+    role: Literal["cache", "engine", "placement", "scheduler", "runner", "node_agent", "nats", "up"]
+    node: Name | None = None
+    kvcache: Name | None = None
+    """Caches only."""
+    workload: Name | None = None
+    """Engines only."""
+    count: HowMany = _ONE
+
+    def __str__(self) -> str:
+        """Say it."""
+        of = self.kvcache or self.workload
+        return f"{self.count} running {self.role} process(es)" + (f" of {of}" if of else "") + _on(self.node)
+
+
+class SocketIs(Part):
+    """What a socket really answers."""
+
+    kvcache: Name
+    node: Name
+    namespace: Name = "default"
+    state: Literal["answers", "missing", "stale", "silent", "denied", "other"]
+    """``answers`` a register; ``missing`` (no socket there); ``stale`` (nobody listens); ``silent`` (accepts, says
+    nothing); ``denied``; ``other`` (something else speaks there)."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"the socket of {self.kvcache} on {self.node} is: {self.state}"
+
+
+class PathIs(Part):
+    """What really lies in a node's root for sockets."""
+
+    node: Name
+    path: str = Field(examples=["default/my-kvcache", "default/my-kvcache/vineyard.sock"])
+    """Below the node's root: ``<namespace>/<kvcache>`` is a cache's directory."""
+    state: Literal["missing", "present", "directory", "empty", "socket", "file"]
+    mode: str | None = Field(None, pattern="^0?[0-7]{3,4}$", examples=["0700"])
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.path} on {self.node} is: {self.state}" + (f", mode {self.mode}" if self.mode else "")
+
+
+class MetricIs(Part):
+    """A metric of a service, scraped."""
+
+    of: AnyTarget
+    """A service: ``placement``, ``{service: {name: runner, node: l20-a}}``."""
+    name: Name
+    labels: dict[str, str] = Field(default_factory=dict)
+    """The series whose labels hold these are added up; no series counts as 0."""
+    op: Literal["==", "!=", "<", "<=", ">", ">="] = "=="
+    value: float
+    since: Name | None = None
+    """Judge the growth since that mark."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        labels = "{" + ",".join(f'{key}="{value}"' for key, value in self.labels.items()) + "}" if self.labels else ""
+        grown = f" has grown since '{self.since}'" if self.since else ""
+        return f"{self.name}{labels} of {self.of}{grown} {self.op} {self.value:g}"
+
+
+class LogSays(Part):
+    """Lines of the log of an engine, a cache, a service, NATS or `up`."""
+
+    of: AnyTarget
+    line: Regex
+    count: HowMany = SOME
+    since: Name | None = None
+    """Only lines written after that mark."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.count} lines '{self.line}' in the log of {self.of}" + (
+            f" since '{self.since}'" if self.since else ""
+        )
+
+
+class MemoryIs(Part):
+    """Resident memory of a process."""
+
+    of: AnyTarget
+    at_most: str | None = Field(None, examples=["100Mi"])
+    """Absolute bound, a Kubernetes quantity."""
+    grown_at_most: str | None = Field(None, examples=["2Mi"])
+    """Bound for the growth since the mark ``since``."""
+    since: Name | None = None
+
+    def __str__(self) -> str:
+        """Say it."""
+        bounds = [f"at most {self.at_most}"] if self.at_most else []
+        bounds += [f"at most {self.grown_at_most} more than at '{self.since}'"] if self.grown_at_most else []
+        return f"the resident memory of {self.of} is {' and '.join(bounds)}"
+
+
+def _on(node: str | None) -> str:
+    return f" on {node}" if node else ""

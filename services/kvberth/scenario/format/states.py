@@ -1,0 +1,128 @@
+"""What may be expected of the last states on the bus: caches, engines, conditions, status, nodes. Pure."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from kvberth.scenario.format.base import HowMany, Name, Part, Regex
+
+
+class Caches(Part):
+    """Caches of a KVCache answer a real register request on exactly these nodes, and on no other."""
+
+    kvcache: Name
+    nodes: list[Name]
+    namespace: Name = "default"
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"caches of {self.kvcache} answer on exactly {', '.join(sorted(self.nodes)) or 'no node'}"
+
+
+class Engines(Part):
+    """Engine pods of a workload, as the bus says."""
+
+    workload: Name
+    namespace: Name = "default"
+    count: HowMany | None = None
+    nodes: list[Name] | None = None
+    """The nodes of the pods counted, each as often as it has one, in any order."""
+    ready: HowMany | None = None
+    """How many of them are ready."""
+    waiting: HowMany | None = None
+    """How many pods have no node."""
+    why: Regex | None = None
+    """Why a waiting one has none."""
+    restarts: HowMany | None = None
+    """Of each of them."""
+    deleting: bool | None = None
+    """Count only those that are being deleted (true), or are not (false); default: all."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        said = [f"{self.count} engines"] if self.count else []
+        said += [f"engines on {', '.join(sorted(self.nodes)) or 'no node'}"] if self.nodes is not None else []
+        said += [f"{self.ready} ready"] if self.ready else []
+        said += [f"{self.waiting} waiting"] if self.waiting else []
+        said += [f"waiting because of '{self.why}'"] if self.why else []
+        said += [f"{self.restarts} restarts each"] if self.restarts else []
+        which = {True: " (ending ones)", False: " (staying ones)", None: ""}[self.deleting]
+        return f"{self.workload}{which} has {', '.join(said) or 'engines'}"
+
+
+def _word(value: object) -> object:
+    """YAML reads a bare True as a boolean; it means the word."""
+    return str(value) if isinstance(value, bool) else value
+
+
+class ConditionOf(Part):
+    """A condition of a KVCache."""
+
+    kvcache: Name
+    type: Name
+    namespace: Name = "default"
+    status: Annotated[
+        Literal["True", "False", "Unknown"] | None,
+        BeforeValidator(_word, json_schema_input_type=Literal["True", "False", "Unknown"] | bool | None),
+    ] = None
+    reason: Name | None = None
+    message: Regex | None = None
+
+    def __str__(self) -> str:
+        """Say it."""
+        words = [f"{key} {value}" for key, value in (("status", self.status), ("reason", self.reason)) if value]
+        words += [f"message '{self.message}'"] if self.message else []
+        return f"{self.kvcache} has the condition {self.type} with {', '.join(words) or 'any status'}"
+
+
+class StatusOf(Part):
+    """The status of a KVCache beside its conditions."""
+
+    kvcache: Name
+    namespace: Name = "default"
+    exists: bool = True
+    engines: HowMany | None = None
+    served: HowMany | None = None
+    """Engines that are served."""
+    nodes: list[Name] | None = None
+    """Exactly the nodes that its rows name."""
+    states: dict[Name, Name] = Field(default_factory=dict)
+    """State of a node's row: ``serving``, ``starting``, ``leaving``, ``unknown`` or ``missing``."""
+    moved: Regex | None = None
+    """The sentence about the last move."""
+    generation: int | None = None
+    """The observed generation."""
+    mentions: Regex | None = None
+    """Found anywhere in the status, every name and message included; with ``not:`` nowhere."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        if not self.exists:
+            return f"{self.kvcache} has no status"
+        said = [f"{self.engines} engines"] if self.engines else []
+        said += [f"{self.served} served"] if self.served else []
+        said += [f"rows for {', '.join(sorted(self.nodes)) or 'no node'}"] if self.nodes is not None else []
+        said += [f"{node} {state}" for node, state in self.states.items()]
+        said += [f"moved '{self.moved}'"] if self.moved else []
+        said += [f"generation {self.generation}"] if self.generation is not None else []
+        said += [f"'{self.mentions}' somewhere"] if self.mentions else []
+        return f"the status of {self.kvcache} has {', '.join(said) or 'any content'}"
+
+
+class NodeIs(Part):
+    """A node, as the bus says."""
+
+    name: Name
+    exists: bool = True
+    ready: bool | None = None
+    cordoned: bool | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Say it."""
+        if not self.exists:
+            return f"the node {self.name} is not known"
+        said = [("ready" if self.ready else "not ready")] if self.ready is not None else []
+        said += [("cordoned" if self.cordoned else "not cordoned")] if self.cordoned is not None else []
+        said += [f"{key}={value}" for key, value in self.labels.items()]
+        return f"the node {self.name} is {', '.join(said) or 'known'}"
