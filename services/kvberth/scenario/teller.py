@@ -12,7 +12,7 @@ from kvberth.scenario.facts import Mark
 from kvberth.scenario.format import Expectation, Scenario, Step
 from kvberth.scenario.format.steps import During
 from kvberth.scenario.result import Failure, Outcome
-from kvberth.scenario.watch import Await, StepFailed, Watcher
+from kvberth.scenario.watch import Await, Rules, StepFailed, Watcher
 
 EXPECT_WITHIN_S = 5.0
 WAIT_WITHIN_S = 30.0
@@ -109,14 +109,15 @@ class Teller:
 
     async def _during(self, number: str, window: During) -> None:
         name = self._step_now
-        never, always = self._kept(name, window.never or []), self._kept(name, window.always or [])
+        rules = Rules(name, self._kept(name, window.never or []), self._kept(name, window.always or []))
         outer, self.watcher.begun = self.watcher.begun, len(self.world.heard)
         try:
             async with asyncio.TaskGroup() as group:
-                watching = group.create_task(self.watcher.watch(name, never, always), name=f"watch {number}")
+                watching = group.create_task(self.watcher.watch(rules), name=f"watch {number}")
                 await self._steps(window.steps, f"{number}.")
                 await asyncio.sleep(self.timing.seconds(window.last))  # the window itself, no wait for something
                 watching.cancel()
+            await self.watcher.check(rules)  # of the last moment, too
         except ExceptionGroup as group_error:
             _, rest = group_error.split((StepFailed, ScenarioError))
             if rest is not None:

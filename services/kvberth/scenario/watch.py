@@ -38,6 +38,15 @@ class Await:
     """Seconds at which each came true, since when it holds."""
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What must never, or always, hold in a window."""
+
+    step: str
+    never: Sequence[Expectation] = ()
+    always: Sequence[Expectation] = ()
+
+
 @dataclass
 class Watcher:
     """Looks at one world, with the marks that were set."""
@@ -71,34 +80,42 @@ class Watcher:
                     what.met.setdefault(index, elapsed)
             late = [i for i, at in enumerate(what.within_s) if what.met.get(i, elapsed) > at]
             if late:
-                raise StepFailed([self._failure(what, i, verdicts[i].seen, facts.heard) for i in late])
+                missing = f"no {what.after} was said; " if waits_for_event else ""
+                raise StepFailed([self._failure(what, i, missing + verdicts[i].seen, facts.heard) for i in late])
             if len(what.met) == len(what.expectations):
                 return what.met
             await self.world.changed(LOOK_EVERY_S)
 
-    async def watch(self, step: str, never: Sequence[Expectation], always: Sequence[Expectation]) -> None:
+    async def watch(self, rules: Rules) -> None:
         """Look again and again until cancelled.
+
+        Raises:
+            StepFailed: a rule was broken.
+        """
+        while True:
+            await self.check(rules)
+            await self.world.changed(LOOK_EVERY_S)
+
+    async def check(self, rules: Rules) -> None:
+        """Look once, and hold a window's rules against it.
 
         Raises:
             StepFailed: something held that must never hold, or did not hold that always must.
         """
-        while True:
-            facts = await self.look([*never, *always])
-            held = [(item, judge(item, facts)) for item in never]
-            failures = [
-                Failure(step, f"never: {item}", _with_events(item, verdict.seen, facts.heard))
-                for item, verdict in held
-                if verdict.holds
-            ]
-            kept = [(item, judge(item, facts)) for item in always]
-            failures += [
-                Failure(step, f"always: {item}", _with_events(item, verdict.seen, facts.heard))
-                for item, verdict in kept
-                if verdict.holds is False
-            ]
-            if failures:
-                raise StepFailed(failures)
-            await self.world.changed(LOOK_EVERY_S)
+        if not rules.never and not rules.always:
+            return
+        facts = await self.look([*rules.never, *rules.always])
+        broken = [("never", item, judge(item, facts)) for item in rules.never]
+        broken = [found for found in broken if found[2].holds]
+        kept = [("always", item, judge(item, facts)) for item in rules.always]
+        broken += [found for found in kept if found[2].holds is False]
+        if broken:
+            raise StepFailed(
+                [
+                    Failure(rules.step, f"{word}: {item}", _with_events(item, verdict.seen, facts.heard))
+                    for word, item, verdict in broken
+                ]
+            )
 
     def _failure(self, what: Await, index: int, seen: str, heard: Sequence[Heard]) -> Failure:
         bound = f"within {what.within_s[index]:g} s" + (f" after {what.after}" if what.after else "")

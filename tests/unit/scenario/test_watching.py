@@ -1,0 +1,148 @@
+"""When an expectation counts as met: at one moment, in its own time, from the right clock. The world is a script."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kvberth.scenario.durations import Timing
+from kvberth.scenario.facts import Facts, Heard, Life, Mark
+from kvberth.scenario.format import Expectation, Step, parse
+from kvberth.scenario.result import Failure, Outcome
+from kvberth.scenario.teller import Teller
+from kvberth.scenario.watch import Await, Rules, StepFailed, Watcher
+
+CACHE = Life("cache", 1, "a", "default", "kv")
+ENGINE = Life("engine", 2, "a", "default", "uid", workload="llama")
+
+
+class Script:
+    """A world that shows one lives after the other, the last one for ever."""
+
+    def __init__(self, *scenes: tuple[Life, ...], heard: Sequence[Heard] = ()) -> None:
+        self.scenes = list(scenes)
+        self.heard = list(heard)
+        self.done: list[str] = []
+
+    async def look(self, expectations: Sequence[Expectation]) -> Facts:
+        await asyncio.sleep(0)
+        lives = self.scenes.pop(0) if len(self.scenes) > 1 else self.scenes[0]
+        return Facts(datetime.now(UTC), lives=lives, heard=self.heard)
+
+    async def changed(self, timeout_s: float) -> None:
+        await asyncio.sleep(0.001)
+
+    async def do(self, step: Step, marks: Mapping[str, Mark]) -> str:
+        self.done.append(str(step))
+        return ""
+
+    async def keep(self, folder: Path) -> None:
+        raise NotImplementedError
+
+
+def running(role: str, count: int = 1, **options: object) -> Expectation:
+    return Expectation.model_validate({"process": {"role": role, "count": count}, **options})
+
+
+async def met(script: Script, what: Await) -> dict[int, float] | list[Failure]:
+    try:
+        return await asyncio.wait_for(Watcher(script).until_met(what), 5)
+    except StepFailed as failed:
+        return failed.failures
+
+
+async def test_all_must_hold_at_one_moment() -> None:
+    both = (CACHE, ENGINE)
+    script = Script((CACHE,), (ENGINE,), (CACHE,), (ENGINE,), both)
+    result = await met(script, Await("s", [running("cache"), running("engine")], [2, 2]))
+    assert isinstance(result, dict)
+    assert len(script.scenes) == 1, "it was satisfied with one after the other"
+
+
+async def test_what_never_holds_together_fails_although_each_held() -> None:
+    script = Script(*[(CACHE,), (ENGINE,)] * 500)
+    result = await met(script, Await("s", [running("cache"), running("engine")], [0.1, 0.1]))
+    assert isinstance(result, list)
+
+
+async def test_each_has_its_own_time_and_only_the_late_one_fails() -> None:
+    script = Script((CACHE,))
+    result = await met(script, Await("s", [running("cache"), running("engine")], [0.05, 0.1]))
+    assert isinstance(result, list)
+    assert [failure.expected for failure in result] == ["1 running engine process(es) within 0.1 s"]
+
+
+def said(kind: str, ago_s: float) -> Heard:
+    time = datetime.now(UTC) - timedelta(seconds=ago_s)
+    return Heard(time, "id", "kvberth.evt.v1.-.-.a.node", kind, "a", None, "a", {}, None, "KVBERTH_EVENTS", 1)
+
+
+async def test_the_clock_starts_at_the_first_message_of_after() -> None:
+    (step,) = parse("steps: [{expect: {process: {role: cache}}, after: {type: x}}]", "x").steps
+    early = Script((CACHE,), heard=[said("x", 10), said("x", 0.1)])
+    late = await met(early, Await("s", [running("cache")], [5], step.after))
+    assert isinstance(late, list)
+    assert "only after 10." in late[0].seen
+    result = await met(Script((CACHE,), heard=[said("x", 0.1)]), Await("s", [running("cache")], [5], step.after))
+    assert isinstance(result, dict)
+    assert 0.1 <= result[0] < 5
+
+
+async def test_without_the_message_of_after_nothing_is_met() -> None:
+    (step,) = parse("steps: [{expect: {process: {role: cache}}, after: {type: x}}]", "x").steps
+    result = await met(Script((CACHE,)), Await("s", [running("cache")], [0.05], step.after))
+    assert isinstance(result, list)
+    assert result[0].seen.startswith("no x was said; ")
+
+
+async def broken(script: Script, rules: Rules) -> list[Failure]:
+    with pytest.raises(StepFailed) as failed:
+        await asyncio.wait_for(Watcher(script).watch(rules), 5)
+    return failed.value.failures
+
+
+async def test_a_rule_is_broken_by_a_single_moment() -> None:
+    never = await broken(Script((CACHE,), (CACHE, ENGINE), (CACHE,)), Rules("s", never=[running("engine")]))
+    always = await broken(Script((CACHE,), (), (CACHE,)), Rules("s", always=[running("cache")]))
+    assert [failure.expected for failure in never] == ["never: 1 running engine process(es)"]
+    assert [failure.expected for failure in always] == ["always: 1 running cache process(es)"]
+
+
+async def told(script: Script, text: str) -> Outcome:
+    outcome, lines = Outcome("x", "x"), list[str]()
+    say: Callable[[str], None] = lines.append
+    await asyncio.wait_for(Teller(parse(text, "x"), Timing(), frozenset(), script, outcome, say).tell(), 5)
+    return outcome
+
+
+async def test_a_window_is_looked_at_when_it_ends_however_short_it_was() -> None:
+    outcome = await told(Script((CACHE, ENGINE)), "steps: [{during: {never: {process: {role: engine}}}}]")
+    assert [failure.expected for failure in outcome.failures] == ["never: 1 running engine process(es)"]
+
+
+async def test_a_broken_rule_ends_the_steps_of_its_window_and_the_story() -> None:
+    script = Script((CACHE, ENGINE))
+    text = "steps: [{during: {never: {process: {role: engine}}, for: 60s, steps: [{cordon: a}]}}, {cordon: b}]"
+    outcome = await told(script, text)
+    assert len(outcome.failures) == 1
+    assert "cordon b" not in script.done
+
+
+async def test_a_failed_step_in_a_window_is_reported_with_its_own_number() -> None:
+    outcome = await told(Script(()), "steps: [{during: {steps: [{expect: {process: {role: cache}}, within: 10ms}]}}]")
+    assert [failure.step.partition(":")[0] for failure in outcome.failures] == ["1.1"]
+
+
+async def test_the_seconds_of_an_expectation_are_reported_under_its_name() -> None:
+    outcome = await told(Script((), (CACHE,)), "steps: [{wait: {process: {role: cache}, measure: there}}]")
+    assert outcome.passed
+    assert 0 < outcome.measures["there"] < 5
+
+
+async def test_messages_in_a_window_count_from_its_beginning() -> None:
+    script = Script((CACHE,), heard=[said("x", 1)])
+    assert (await told(script, "steps: [{during: {never: {event: {type: x}}}}]")).passed
+    assert not (await told(script, "steps: [{during: {steps: [{expect: {event: {type: x}}, within: 10ms}]}}]")).passed
+    assert (await told(script, "steps: [{expect: {event: {type: x}}}]")).passed
