@@ -8,6 +8,7 @@ import pytest
 from kvberth.kube.client import Call, Client
 from kvberth.kube.resources import NAMESPACES
 from kvberth.kube.settings import ClientSettings
+from kvberth_schemas import crd
 from support.api_server import ControlPlane, control_plane, missing_assets
 from support.tcp_proxy import TcpProxy, tcp_proxy
 
@@ -17,7 +18,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     why = missing_assets()
     if why:
         pytest.skip(why)
-    with control_plane(tmp_path_factory.mktemp("control-plane")) as running:
+    with control_plane(tmp_path_factory.mktemp("control-plane"), [crd.FILE]) as running:
         yield running
 
 

@@ -126,18 +126,16 @@ async def test_an_apply_makes_no_object_anew_that_was_planned_for_under_another_
 async def test_a_status_is_written_apart_from_the_spec(client: Client, namespace: str) -> None:
     applier = Applier(client)
     made = await applier.create(Target(PODS, namespace, "one"), {"spec": {"containers": [{"name": "c", "image": "i"}]}})
-    now = await read(client, CONFIG, namespace, "none")
-    assert now is None
-    where = Target(PODS, namespace, "one", uid=made.uid)
+    where = Target(PODS, namespace, "one", uid=made.uid, resource_version=made.resource_version)
     await applier.patch_status(where, {"phase": "Running"})
     stored = await get(client, PODS, namespace, "one")
     assert stored["status"]["phase"] == "Running"
     with pytest.raises(Conflict):
-        await applier.patch_status(Target(PODS, namespace, "one", resource_version="1"), {"phase": "Failed"})
-    with pytest.raises(Conflict):
-        await applier.patch_status(Target(PODS, namespace, "one", uid="another"), {"phase": "Failed"})
+        await applier.patch_status(where, {"phase": "Failed"})
     with pytest.raises(NotFound):
-        await applier.patch_status(Target(PODS, namespace, "two", uid="another"), {"phase": "Failed"})
+        await applier.patch_status(Target(PODS, namespace, "two", resource_version="1"), {"phase": "Failed"})
+    with pytest.raises(ValueError, match="needs the resourceVersion"):
+        await applier.patch_status(Target(PODS, namespace, "one", uid=made.uid), {"phase": "Failed"})
 
 
 async def test_a_dry_run_writes_nothing(client: Client, namespace: str) -> None:
@@ -227,3 +225,4 @@ async def test_one_object_is_read_as_it_is_now(client: Client, namespace: str) -
     found = await read(client, CONFIG, namespace, "one")
     assert found is not None
     assert found.resource_version == made["metadata"]["resourceVersion"]
+    assert await read(client, CONFIG, namespace, "none") is None

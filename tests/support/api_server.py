@@ -14,14 +14,14 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ASSETS = "KUBEBUILDER_ASSETS"
-COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 UNCACHED = "configmaps"
 """The resource that the API server serves without a watch cache, so that a compaction is felt at once."""
 
@@ -70,11 +70,14 @@ class ControlPlane:
         path.write_text(json.dumps(value))
         return path
 
-    def start(self) -> None:
+    def start(self, manifests: Sequence[Path] = ()) -> None:
+        """Start everything; the manifests are there before the controllers look for kinds, which they do seldom."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._identities()
         self._start_etcd()
         self.start_api_server()
+        for manifest in manifests:
+            self.kubectl("apply", "-f", str(manifest))
         config = self.kubeconfig("components")
         common = [f"--kubeconfig={config}", f"--authentication-kubeconfig={config}", "--leader-elect=false"]
         common += [f"--authorization-kubeconfig={config}", "--secure-port=0"]
@@ -86,6 +89,11 @@ class ControlPlane:
             "--node-monitor-grace-period=24h",  # nodes here are rows without a kubelet
         )
         self._spawn("kube-scheduler", *common)
+
+    def kubectl(self, *arguments: str) -> str:
+        """What kubectl prints, as the admin."""
+        command = [str(Path(os.environ[ASSETS]) / "kubectl"), "--kubeconfig", str(self.kubeconfig()), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
 
     def stop(self) -> None:
         for name in list(reversed(self.running)):
@@ -174,11 +182,11 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(directory: Path) -> Iterator[ControlPlane]:
+def control_plane(directory: Path, manifests: Sequence[Path] = ()) -> Iterator[ControlPlane]:
     """A running control plane, ended afterwards."""
     plane = ControlPlane(directory)
     try:
-        plane.start()
+        plane.start(manifests)
         yield plane
     finally:
         plane.stop()

@@ -6,7 +6,7 @@ The models are the schema: they say what is refused at the door. They decide not
 import re
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -119,21 +119,58 @@ def _quantity(value: object) -> str:
     return str(value)
 
 
-DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+# What the validators above say to a schema of Kubernetes; its CEL rules carry our own words.
+_DNS_LABEL_SCHEMA: Final = {"maxLength": 63, "pattern": f"^{_LABEL.pattern}$"}
+_LABEL_KEY_SCHEMA: Final = {"maxLength": 317, "pattern": f"^({_SUBDOMAIN.pattern}/)?{_KEY_NAME.pattern}$"}
+_ENV_NAME_SCHEMA: Final = {"minLength": 1, "maxLength": 1024, "pattern": f"^{_ENV_NAME.pattern}$"}
+_LABEL_VALUE_SCHEMA: Final = {"maxLength": 63, "pattern": f"^({_KEY_NAME.pattern})?$"}
+
+
+def _quantity_schema(*, may_be_empty: bool) -> dict[str, Any]:
+    empty = "self == '' || " if may_be_empty else ""
+    amount = "quantity(self).compareTo(quantity('0')) >= 0"
+    below = f"quantity(self).isLessThan(quantity('{2**63 - 1}'))"
+    return {
+        "x-kubernetes-int-or-string": True,
+        "maxLength": 64,
+        "x-kubernetes-validations": [
+            {
+                "rule": f"type(self) != string || {empty}isQuantity(self)",
+                "message": "is no quantity; write a number with a unit, such as 72Gi (2^30) or 72G (10^9) of memory, "
+                "or 500m of cpu",
+            },
+            {
+                "rule": f"type(self) == string ? !isQuantity(self) || {amount} : self >= 0",
+                "message": "is negative; write an amount of 0 or more",
+            },
+            {
+                "rule": f"type(self) != string || !isQuantity(self) || {below}",
+                "message": "is more than 2^63-1, the largest amount that Kubernetes can hold; "
+                "write what a node can really give, such as 72Gi of memory",
+            },
+        ],
+    }
+
+
+DnsLabel = Annotated[str, AfterValidator(_dns_label), Field(json_schema_extra=_DNS_LABEL_SCHEMA)]
 DnsSubdomain = Annotated[str, AfterValidator(_dns_subdomain)]
 AnnotationKey = Annotated[str, AfterValidator(lambda key: _label_key(key.lower()) and key)]
-LabelKey = Annotated[str, AfterValidator(_label_key)]
-LabelValue = Annotated[str, AfterValidator(_label_value)]
+LabelKey = Annotated[str, AfterValidator(_label_key), Field(json_schema_extra=_LABEL_KEY_SCHEMA)]
+LabelValue = Annotated[str, AfterValidator(_label_value), Field(json_schema_extra=_LABEL_VALUE_SCHEMA)]
 Labels = dict[LabelKey, LabelValue]
 Text = Annotated[str, Field(min_length=1)]
-EnvName = Annotated[str, AfterValidator(_env_name)]
+EnvName = Annotated[str, AfterValidator(_env_name), Field(json_schema_extra=_ENV_NAME_SCHEMA)]
 AbsolutePath = Annotated[str, Field(min_length=1), AfterValidator(_path)]
 SubPath = Annotated[str, AfterValidator(_sub_path)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Quantity = Annotated[str, BeforeValidator(_quantity)]
+Quantity = Annotated[str, BeforeValidator(_quantity), WithJsonSchema(_quantity_schema(may_be_empty=False))]
 """The text of a quantity that is neither negative nor above 2^63-1; parse it with `kvberth_schemas.quantity`."""
-QuantityOrEmpty = Annotated[str, BeforeValidator(lambda value: value if value == "" else _quantity(value))]
+QuantityOrEmpty = Annotated[
+    str,
+    BeforeValidator(lambda value: value if value == "" else _quantity(value)),
+    WithJsonSchema(_quantity_schema(may_be_empty=True)),
+]
 """The same where AIBrix's own default is the empty text."""
 Resources = dict[str, Quantity]
 Json = dict[str, Any]

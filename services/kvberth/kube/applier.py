@@ -99,12 +99,15 @@ class Applier:
         return _meta(call, await self._send(self._patch(again, "apply", APPLY_PATCH, _whole(again, body), query)))
 
     async def patch_status(self, target: Target, status: Json, *, dry_run: bool = False) -> Meta:
-        """Merge into the status, with the target's preconditions.
+        """Merge into the status of exactly the version that was planned from.
 
         Raises:
+            ValueError: the target has no resourceVersion. A uid alone is not compared in a custom resource's status.
             Conflict: another uid or version than the target's.
             Refused, Unreachable: as `Client.request`.
         """
+        if not target.resource_version:
+            raise ValueError(f"status of {target.title} needs the resourceVersion that it was planned from")
         body = {"metadata": target.preconditions, "status": status}
         call = self._patch(target, "status", MERGE_PATCH, body, self._query(dry_run=dry_run), "status")
         return _meta(call, await self._send(call))

@@ -27,6 +27,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 Read = Callable[[], Awaitable[bytes]]
 
 _CHUNK = 256 * 1024
+_SAID_BYTES = 2**20
 _SAID_S = 2.0  # how long a refusal's text may take to come
 _NETWORK_FAULTS = (aiohttp.ClientError, OSError, ValueError)  # ValueError: an answer that is no HTTP
 
@@ -117,13 +118,15 @@ class Client:
             response.close()
 
     async def _refuse(self, call: Call, response: aiohttp.ClientResponse) -> None:
+        body = bytearray()
         with _network(call):
             try:
                 async with asyncio.timeout(_SAID_S):
-                    body = await response.content.read(_CHUNK)
+                    while len(body) < _SAID_BYTES and (chunk := await response.content.read(_CHUNK)):
+                        body += chunk
             except TimeoutError:
-                body = b""
-        error = refusal(call.what, response.status, body, response.headers.get("Retry-After"))
+                pass  # the status alone says what matters; what came is quoted
+        error = refusal(call.what, response.status, bytes(body), response.headers.get("Retry-After"))
         if isinstance(error, Unauthorized):
             await self._reload()
         raise error
