@@ -1,54 +1,60 @@
-"""The API server refuses the writes of a leader whose term is over, whatever that leader believes."""
+"""The fence as it is installed: the API server refuses a leader whose term is over, whatever that leader believes."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from kube.rig import create, until
 from kvberth.kube.applier import Applier, Target
 from kvberth.kube.client import Call, Client
 from kvberth.kube.election import Election, Leadership
-from kvberth.kube.errors import Forbidden, Refused
+from kvberth.kube.errors import AlreadyExists, Forbidden, Refused
 from kvberth.kube.fence import FENCE, FenceVerdict, fence_verdict
-from kvberth.kube.resources import DAEMON_SETS, PODS, SERVICE_ACCOUNTS, Resource
+from kvberth.kube.objects import Meta
+from kvberth.kube.resources import DAEMON_SETS, KVCACHES, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
 from kvberth.kube.settings import ClientSettings, LeaseSettings
 from support.api_server import ControlPlane
 
+FENCE_FILE = Path(__file__).parents[2] / "k8s" / "base" / "fence.yaml"
+HOME = "kvberth"
 BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-FENCE_FILE = Path(__file__).with_name("fence.yaml")
+CACHE = {"kvberth.dev/kvcache": "cache"}
 
 
-async def install_fence(client: Client, namespace: str) -> None:
-    await create(client, SERVICE_ACCOUNTS, namespace, {"metadata": {"name": "placement"}})
+async def install(plane: ControlPlane, client: Client) -> None:
+    """The account with every right, so that only the fence can refuse it."""
     binding = {
-        "metadata": {"name": namespace},
+        "metadata": {"name": "placement"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": "placement", "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": "placement", "namespace": HOME}],
     }
-    await create(client, BINDINGS, None, binding)
-    for body in yaml.safe_load_all(FENCE_FILE.read_text().replace("NAMESPACE", namespace)):
-        path = f"/apis/admissionregistration.k8s.io/v1/{body['kind'].lower().removesuffix('y')}"
-        path += "ies" if body["kind"].endswith("y") else "s"
-        await client.request(Call(what=body["kind"], path=path, method="POST", body=body))
+    for resource, namespace, body in (
+        (NAMESPACES, None, {"metadata": {"name": HOME}}),
+        (SERVICE_ACCOUNTS, HOME, {"metadata": {"name": "placement"}}),
+        (BINDINGS, None, binding),
+    ):
+        try:
+            await create(client, resource, namespace, body)
+        except AlreadyExists:
+            continue
+    await asyncio.to_thread(plane.kubectl, "apply", "-f", str(FENCE_FILE))
 
 
 @asynccontextmanager
-async def as_pod(plane: ControlPlane, admin: Client, namespace: str, name: str) -> AsyncIterator[tuple[Client, str]]:
+async def as_pod(plane: ControlPlane, admin: Client, name: str) -> AsyncIterator[tuple[Client, str]]:
     """A client with the token that the kubelet would give to a pod of the ServiceAccount, and the pod's identity."""
     spec = {"serviceAccountName": "placement", "containers": [{"name": "c", "image": "none"}]}
-    pod = await create(admin, PODS, namespace, {"metadata": {"name": name}, "spec": spec})
+    pod = await create(admin, PODS, HOME, {"metadata": {"name": name}, "spec": spec})
     uid = pod["metadata"]["uid"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid}
-    path = SERVICE_ACCOUNTS.path(namespace, "placement", "token")
-    body = {
-        "spec": {"boundObjectRef": bound, "expirationSeconds": 3600, "audiences": ["https://kubernetes.default.svc"]}
-    }
-    answer = yaml.safe_load(await admin.request(Call(what="token", path=path, method="POST", body=body)))
+    path = SERVICE_ACCOUNTS.path(HOME, "placement", "token")
+    body = {"spec": {"boundObjectRef": bound, "expirationSeconds": 3600}}
+    answer = json.loads(await admin.request(Call(what="token", path=path, method="POST", body=body)))
     config = plane.kubeconfig(name, token=answer["status"]["token"])
     async with Client(ClientSettings(kubeconfig=config)) as client:
         yield client, f"{name}_{uid}"
@@ -59,7 +65,7 @@ class Leader:
 
     def __init__(self, client: Client, namespace: str, identity: str) -> None:
         self.applier, self.namespace = Applier(client), namespace
-        settings = LeaseSettings(namespace=namespace, name="l", identity=identity, retry_s=0.2)
+        settings = LeaseSettings(namespace=HOME, name="kvberth-placement", identity=identity, retry_s=0.2)
         self.election = Election(client, settings)
         self.term: int | None = None
 
@@ -70,10 +76,14 @@ class Leader:
 
         await self.election.run(work)
 
-    async def write(self, term: int | None, node: str, *, dry_run: bool = False) -> None:
-        where = Target(DAEMON_SETS, self.namespace, "cache")
-        metadata = {"annotations": {FENCE: str(term)}} if term is not None else {}
-        await self.applier.apply(where, {"metadata": metadata, **daemon_set(node)}, dry_run=dry_run)
+    @property
+    def cache(self) -> Target:
+        return Target(DAEMON_SETS, self.namespace, "cache")
+
+    async def write(self, term: int | None, node: str, *, dry_run: bool = False) -> Meta:
+        annotations = {FENCE: str(term)} if term is not None else {}
+        body = {"metadata": {"labels": CACHE, "annotations": annotations}, **daemon_set(node)}
+        return await self.applier.apply(self.cache, body, dry_run=dry_run)
 
     async def refused(self, term: int | None, *, dry_run: bool = True) -> Refused | None:
         try:
@@ -84,48 +94,67 @@ class Leader:
 
 
 def daemon_set(node: str) -> dict[str, Any]:
-    labels = {"app": "cache"}
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
     pod = {"affinity": {"nodeAffinity": affinity}, "containers": [{"name": "c", "image": "none"}]}
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    return {"spec": {"selector": {"matchLabels": labels}, "template": template}}
+    return {"spec": {"selector": {"matchLabels": CACHE}, "template": {"metadata": {"labels": CACHE}, "spec": pod}}}
+
+
+@asynccontextmanager
+async def leading(leader: Leader) -> AsyncIterator[int]:
+    """The leader's term while it leads and the fence works."""
+    task = asyncio.create_task(leader.run())
+    try:
+        await until(lambda: leader.term is not None)
+        assert leader.term is not None
+        async with asyncio.timeout(30):  # a policy takes a moment to work: a dry run with a wrong term tells when
+            while await leader.refused(leader.term - 1) is None:  # noqa: ASYNC110 - the server's moment, no event
+                await asyncio.sleep(0.1)
+        yield leader.term
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_a_deposed_leader_is_refused_by_term_and_by_identity(
     plane: ControlPlane, client: Client, namespace: str
 ) -> None:
-    await install_fence(client, namespace)
+    await install(plane, client)
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(as_pod(plane, client, namespace, f"{namespace}-{n}")) for n in "ab"]
-        old, new = (Leader(pod, namespace, identity) for pod, identity in clients)
-        first = asyncio.create_task(old.run())
-        await until(lambda: old.term is not None)
-        term = old.term
-        assert term is not None
-        async with asyncio.timeout(30):  # a policy takes a moment to work: a dry run with a wrong term tells when
-            while await old.refused(term - 1) is None:  # noqa: ASYNC110 - the API server's moment, no event tells
-                await asyncio.sleep(0.1)
-        await old.write(term, "a")
-        bare = await old.refused(None)
-        assert bare is not None
-        assert "carries term none" in str(bare)
+        pods = [await stack.enter_async_context(as_pod(plane, client, f"{namespace}-{n}")) for n in "ab"]
+        old, new = (Leader(pod, namespace, identity) for pod, identity in pods)
+        async with leading(old) as term:
+            await old.write(term, "a")
+            bare = await old.refused(None)
+            assert "carries term none" in str(bare)
+        async with leading(new) as higher:
+            assert higher == term + 1
+            await new.write(higher, "b")
+            late = await old.refused(term, dry_run=False)
+            assert late is not None
+            assert fence_verdict(late, term) is FenceVerdict.DEPOSED
+            forged = await old.refused(higher, dry_run=False)
+            assert "writes, the lease is held by" in str(forged)
+            assert forged is not None
+            assert fence_verdict(forged, term) is FenceVerdict.DEPOSED
+            with pytest.raises(Forbidden, match="the lease is held by"):
+                await old.applier.delete(old.cache)
+            await new.applier.delete(new.cache)
 
-        first.cancel()
-        await asyncio.wait([first])
-        second = asyncio.create_task(new.run())
-        await until(lambda: new.term is not None)
-        assert new.term == term + 1
-        await new.write(new.term, "b")
 
-        late = await old.refused(term, dry_run=False)
-        assert late is not None
-        assert fence_verdict(late, term) is FenceVerdict.DEPOSED
-        forged = await old.refused(new.term, dry_run=False)
-        assert forged is not None
-        assert "writes, the lease is held by" in str(forged)
-        with pytest.raises(Forbidden, match="the lease is held by"):
-            await old.applier.delete(Target(DAEMON_SETS, namespace, "cache"))
-        await new.applier.delete(Target(DAEMON_SETS, namespace, "cache"))
-        second.cancel()
-        await asyncio.wait([second])
+async def test_a_status_and_the_objects_of_others_are_fenced_too(
+    plane: ControlPlane, client: Client, namespace: str
+) -> None:
+    await install(plane, client)
+    await Applier(client).create(Target(DAEMON_SETS, namespace, "theirs"), daemon_set("a"))
+    kvcache = await Applier(client).create(Target(KVCACHES, namespace, "kv"), {"spec": {}})
+    async with as_pod(plane, client, f"{namespace}-a") as (pod, identity):
+        leader = Leader(pod, namespace, identity)
+        async with leading(leader) as term:
+            with pytest.raises(Forbidden, match=r"has no label kvberth\.dev/kvcache"):
+                await leader.applier.delete(Target(DAEMON_SETS, namespace, "theirs"))
+            planned = Target(KVCACHES, namespace, "kv", uid=kvcache.uid, resource_version=kvcache.resource_version)
+            with pytest.raises(Forbidden) as refused:
+                await leader.applier.patch_status(planned, {"term": term - 1})
+            assert fence_verdict(refused.value, term - 1) is FenceVerdict.DEPOSED
+            await leader.applier.patch_status(planned, {"term": term})

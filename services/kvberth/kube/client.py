@@ -114,8 +114,7 @@ class Client:
                 await self._refuse(call, response)
             yield response
         finally:
-            # release() would wait for what is unread; a connection with unread bytes is of no use to anybody.
-            response.close()
+            _drop(response)
 
     async def _refuse(self, call: Call, response: aiohttp.ClientResponse) -> None:
         body = bytearray()
@@ -142,6 +141,14 @@ class Client:
                 await self._retired.pop().close()
             self._retired.append(self._api)
             self._api = fresh
+
+
+def _drop(response: aiohttp.ClientResponse) -> None:
+    """End an answer; its connection goes on living only where all was read."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()  # close() would say goodbye over TLS to a peer that still sends
+    response.close()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ class Next(StrEnum):
     RESUME_LATER = "resume_later"
     """From the last version, after a back-off."""
     RELIST = "relist"
-    """The version is of no use any more: list anew. At once where a good stream came before, else after a back-off."""
+    """The version is of no use any more: list anew after a back-off, which is short where all went well before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from kvberth.kube.errors import Refused
 FENCE: Final = "kvberth.dev/fence"
 """Annotation with the writer's term; left out of every comparison of objects."""
 
-_SENTENCE = re.compile(r"the write carries term (\w*), the lease says (\d+)")
+_TERM = re.compile(r"the write carries term \w*, the lease says (\d+)")
+_HOLDER = re.compile(r"writes, the lease is held by \S+ with term (\d+)")
 
 
 class FenceVerdict(StrEnum):
@@ -29,7 +30,12 @@ class FenceVerdict(StrEnum):
 
 def fence_verdict(error: Refused, term: int) -> FenceVerdict:
     """Judge a refusal of a write that carried this term."""
-    found = _SENTENCE.search(str(error))
+    by_term, by_holder = _TERM.search(str(error)), _HOLDER.search(str(error))
+    found = by_term or by_holder
     if found is None:
         return FenceVerdict.OTHER
-    return FenceVerdict.DEPOSED if int(found.group(2)) > term else FenceVerdict.LAGS
+    present = int(found.group(1))
+    if present != term:
+        return FenceVerdict.DEPOSED if present > term else FenceVerdict.LAGS
+    # In our own term only the holder may write; a write that forgot its term is a fault of ours.
+    return FenceVerdict.DEPOSED if by_holder else FenceVerdict.OTHER

@@ -142,9 +142,8 @@ class Reflector(Generic[T]):
         return ending, time.monotonic() - opened if opened else 0.0
 
     def _wait_s(self, ending: Ending, good_s: float) -> float:
-        floor_s = self._settings.floor_s
-        if ending.next is Next.RESUME or (ending.next is Next.RELIST and good_s >= floor_s):
-            return max(0.0, self._began + floor_s - time.monotonic())
+        if ending.next is Next.RESUME:
+            return max(0.0, self._began + self._settings.floor_s - time.monotonic())
         return self._pace.wait_s(good_s, ending.asked_s)
 
     async def _list(self) -> str:

@@ -33,7 +33,17 @@ def test_only_a_higher_term_deposes() -> None:
 
     assert fence_verdict(refused("7", 8), 7) is FenceVerdict.DEPOSED
     assert fence_verdict(refused("8", 7), 8) is FenceVerdict.LAGS
-    assert fence_verdict(refused("none", 8), 8) is FenceVerdict.LAGS
+    assert fence_verdict(refused("none", 8), 8) is FenceVerdict.OTHER
+
+    def held(present: int) -> Forbidden:
+        text = f"denied request: deposed: a_1 writes, the lease is held by b_2 with term {present}"
+        return Forbidden(text, status=403)
+
+    assert [fence_verdict(held(present), 7) for present in (6, 7, 8)] == [
+        FenceVerdict.LAGS,
+        FenceVerdict.DEPOSED,
+        FenceVerdict.DEPOSED,
+    ]
     assert fence_verdict(Forbidden("exceeded quota", status=403), 8) is FenceVerdict.OTHER
 
 
