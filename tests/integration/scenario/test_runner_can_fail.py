@@ -163,7 +163,11 @@ VERBS = [
     Wrong("[{node_down: l20-z}]", "the node l20-z is lost", "no runner and no agent of a node l20-z"),
     Wrong("[{node_add: l20-a}]", "add the node l20-a", "the node l20-a is there already"),
     Wrong("[{cordon: l20-z}]", "cordon l20-z", "l20-z"),
-    Wrong("[{publish: {again: {event: {type: never.said}}}}]", "publish again", "nothing was heard like: never.said"),
+    Wrong(
+        "[{publish: {again: {event: {type: transfer.completed}}}}]",
+        "publish again",
+        "nothing was heard like: transfer.completed",
+    ),
     Wrong("[{publish: {text: x}}]", "publish text", "'publish' needs a 'subject'"),
     Wrong("[{files: {node: l20-a, remove: ../../x}}]", "remove", "does not lie below the node's root"),
     Wrong(
@@ -179,8 +183,8 @@ VERBS = [
     ),
     Wrong("[{wait: {node: {name: l20-z}}, within: 200ms}]", "l20-z is known within 0.2 s", "not known"),
     Wrong(
-        "[{expect: {node: {name: l20-a}}, within: 300ms, after: {type: never.said}}]",
-        "the node l20-a is known within 0.3 s after never.said",
+        "[{expect: {node: {name: l20-a}}, within: 300ms, after: {type: transfer.completed}}]",
+        "the node l20-a is known within 0.3 s after transfer.completed",
         "ready",
     ),
 ]
@@ -206,7 +210,7 @@ async def tell(world: BareWorld, text: str) -> list[Failure]:
 async def test_every_expectation_and_verb_fails_with_its_sentence_when_it_is_wrong(world: BareWorld) -> None:
     faults = []
     for wrong in [*EXPECTATIONS, *VERBS]:
-        failures = await tell(world, f"steps: {wrong.steps}")
+        failures = await tell(world, f"nodes: [l20-a, l20-b, l20-z]\nsteps: {wrong.steps}")
         said = [f"expected: {failure.expected} | seen: {failure.seen}" for failure in failures]
         right = (
             len(failures) == 1
@@ -222,6 +226,8 @@ async def test_every_expectation_and_verb_fails_with_its_sentence_when_it_is_wro
 
 @pytest.mark.timeout(180)
 async def test_a_scenario_that_takes_too_long_fails_and_names_the_step(world: BareWorld) -> None:
-    (failure,) = await tell(world, "{deadline: 300ms, steps: [{cordon: l20-b}, {wait: {node: {name: l20-z}}}]}")
+    (failure,) = await tell(
+        world, "{deadline: 300ms, nodes: [l20-b, l20-z], steps: [{cordon: l20-b}, {wait: {node: {name: l20-z}}}]}"
+    )
     assert failure.expected == "the scenario is told within 0.3 s"
     assert failure.step == "2: wait the node l20-z is known"

@@ -31,8 +31,10 @@ steps:
   - expect: {{caches: {{kvcache: aibrix-kvcache-llama-3-8b-instruct, nodes: [l20-b]}}, within: 100ms}}
   - cordon: l20-b
 """
-SKIPPED = "{name: skipped, requires: kubernetes, steps: [{cordon: a}]}"
-HANGS = f"{{name: hangs, steps: [{{apply: {EXAMPLE}}}, {{wait: {{node: {{name: nowhere}}}}, within: 100s}}]}}"
+SKIPPED = "{name: skipped, requires: kubernetes, steps: [{cordon: l20-a}]}"
+HANGS = (
+    f"{{name: hangs, steps: [{{apply: {EXAMPLE}}}, {{wait: {{node: {{name: l20-b, ready: false}}}}, within: 100s}}]}}"
+)
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ async def test_a_wrong_file_keeps_all_from_running(runner: Runner) -> None:
 
 
 async def test_a_factor_that_changes_the_order_of_waits_fails_before_anything_is_started(runner: Runner) -> None:
-    text = "{time: {node_lost: 300s, engine_backoff: 10s}, steps: [{cordon: a}]}"
+    text = "{time: {node_lost: 300s, engine_backoff: 10s}, steps: [{cordon: l20-a}]}"
     code, out, _ = await runner.run(*runner.write(order=text), "--json", "--time-factor", "0.02")
     assert code == 1
     (failure,) = json.loads(out)["scenarios"][0]["failures"]

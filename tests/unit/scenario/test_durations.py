@@ -66,5 +66,5 @@ def test_a_factor_that_would_change_the_order_of_waits_is_refused(
 
 
 def test_waits_that_keep_their_order_are_run_with_the_factor() -> None:
-    scenario = parse_scenario("{time: {node_lost: 5m, linger: 600s}, steps: [{cordon: a}]}", "x")
+    scenario = parse_scenario("{time: {node_lost: 5m, linger: 600s}, steps: [{cordon: l20-a}]}", "x")
     assert scenario.timing(0.02).named == pytest.approx({"node_lost": 6.0, "linger": 12.0})

@@ -18,28 +18,31 @@ SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), ROOT / "tests/i
     ("text", "sentence"),
     [
         ("steps: [{aply: x}]", "steps[0].aply: there is no such key here; did you mean 'apply'?"),
-        ("steps: [{cordon: a, nedes: gate}]", "steps[0].nedes: there is no such key here; did you mean 'needs'?"),
+        ("steps: [{cordon: l20-a, nedes: gate}]", "steps[0].nedes: there is no such key here; did you mean 'needs'?"),
         (
             "steps: [{expect: {cache: {kvcache: x}}}]",
             "steps[0].expect[0].cache: there is no such key here; did you mean 'caches'?",
         ),
         (
-            "steps: [{expect: [{not: {caches: {kvcache: x, node: a}}}]}]",
+            "steps: [{expect: [{not: {caches: {kvcache: x, node: l20-a}}}]}]",
             "steps[0].expect[0].not.caches.node: there is no such key here; did you mean 'nodes'?",
         ),
         ("steps: [{expect: {caches: {kvcache: x}}}]", "steps[0].expect[0].caches.nodes is missing"),
         ("steps: [{during: {fro: 5s}}]", "steps[0].during.fro: there is no such key here; did you mean 'for'?"),
-        ("steps: [{cordon: a, drain: b}]", "steps[0]: cordon and drain stand together; write exactly one of apply,"),
+        (
+            "steps: [{cordon: l20-a, drain: b}]",
+            "steps[0]: cordon and drain stand together; write exactly one of apply,",
+        ),
         ("steps: [{say: hello}]", "steps[0]: none of its keys stands there; write exactly one of apply,"),
-        ("steps: [{cordon: a, within: 5}]", "steps[0].within is 5; it should be a valid string"),
+        ("steps: [{cordon: l20-a, within: 5}]", "steps[0].within is 5; it should be a valid string"),
         ("steps: [{expect: {same: m}, within: 5 s}]", "steps[0].within: '5 s' is no time span; write 5s,"),
         ("steps: [{expect: {same: bfore}}, {mark: before}]", "step 1 looks back to the mark 'bfore', which no earlier"),
         (
             "steps: [{mark: before}, {expect: {same: bfore}}]",
             "step 2 looks back to the mark 'bfore', which no earlier step sets; did you mean 'before'?",
         ),
-        ("steps: [{cordon: a, needs: gat}]", "step 1 needs 'gat', which is not known; known are gate,"),
-        ("steps: [{cordon: a, requires: kubernets}]", "did you mean 'kubernetes'?"),
+        ("steps: [{cordon: l20-a, needs: gat}]", "step 1 needs 'gat', which is not known; known are gate,"),
+        ("steps: [{cordon: l20-a, requires: kubernets}]", "did you mean 'kubernetes'?"),
         ("steps: [{mark: m}, {expect: {same: m, needs: gat}}]", "step 2 needs 'gat'"),
         ("steps: [{kill: foo}]", "steps[0].kill.target.service.name is 'foo'; it should be 'placement', 'scheduler',"),
         ("steps: [{kill: {cache: {}}}]", "steps[0].kill.target.cache.kvcache is missing"),
@@ -47,17 +50,32 @@ SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), ROOT / "tests/i
             "steps: [{expect: {log: {of: nats, line: '('}}}]",
             "steps[0].expect[0].log.line: '(' is no regular expression",
         ),
-        ("{time: {node_lst: 300s}, steps: [{cordon: a}]}", "time.node_lst is no wait of the product"),
-        ("{time: {node_lst: 300s}, steps: [{cordon: a}]}", "did you mean 'node_lost'?"),
+        ("{time: {node_lst: 300s}, steps: [{cordon: l20-a}]}", "time.node_lst is no wait of the product"),
+        ("{time: {node_lst: 300s}, steps: [{cordon: l20-a}]}", "did you mean 'node_lost'?"),
         (
             "steps: [{expect: {same: m}, within: node_lost + 1s}, {mark: m}]",
             "the wait 'node_lost' is used but not named",
         ),
         ("steps: []", "steps is []; it"),
-        ("nodes: []\nsteps: [{cordon: a}]", "nodes is []; it"),
+        (
+            "steps: [{expect: {event: {type: pod.schedule}}}]",
+            "steps[0].expect[0].event.type: there is no type of message 'pod.schedule'; did you mean 'pod.scheduled'?",
+        ),
+        (
+            "steps: [{expect: {event: {type: pod.gone, fields: {why: {match: x}}}}}]",
+            "steps[0].expect[0].event.fields.why: {'match': 'x'} is no comparison; write one of matches, differs,",
+        ),
+        (
+            "steps: [{cordon: l20-c}]",
+            "step 1 names the node 'l20-c', which this scenario never has; it has l20-a, l20-b",
+        ),
+        ("steps: [{expect: {caches: {kvcache: x, nodes: [l20-z]}}}]", "step 1 names the node 'l20-z'"),
+        ("steps: [{expect: {not: {process: {role: cache, node: l20-z}}}}]", "step 1 names the node 'l20-z'"),
+        ("steps: [{during: {steps: [{kill: {cache: {kvcache: k, node: l2-a}}}]}}]", "step 1.1 names the node 'l2-a'"),
+        ("nodes: []\nsteps: [{cordon: l20-a}]", "nodes is []; it"),
         ("hello", "holds no scenario; write at least 'steps:' with one step"),
-        ("steps: [\n{cordon: a", "file.yaml, line 2: is no YAML"),
-        ("steps: [{cordon: a}]\nsteps: [{cordon: b}]", "the key 'steps' stands twice in one object"),
+        ("steps: [\n{cordon: l20-a", "file.yaml, line 2: is no YAML"),
+        ("steps: [{cordon: l20-a}]\nsteps: [{cordon: l20-b}]", "the key 'steps' stands twice in one object"),
     ],
 )
 def test_a_fault_is_one_sentence_with_its_place_and_what_would_be_right(text: str, sentence: str) -> None:
@@ -96,8 +114,13 @@ def test_short_forms_mean_the_long_ones() -> None:
     assert short.model_dump() == long.model_dump()
 
 
+def test_a_node_that_joins_or_must_not_exist_may_be_named() -> None:
+    parse("steps: [{node_add: l20-c}, {cordon: l20-c}, {expect: {node: {name: l20-z, exists: false}}}]", "x")
+    parse("{nodes_file: x.yaml, steps: [{cordon: anything}]}", "x")
+
+
 def test_steps_in_windows_are_numbered_below_their_window() -> None:
-    scenario = parse("steps: [{cordon: a}, {during: {steps: [{drain: a}, {uncordon: a}]}}]", "x")
+    scenario = parse("steps: [{cordon: l20-a}, {during: {steps: [{drain: l20-a}, {uncordon: l20-a}]}}]", "x")
     assert [number for number, _ in scenario.all_steps()] == ["1", "2", "2.1", "2.2"]
 
 
@@ -128,7 +151,7 @@ def test_every_scenario_of_the_project_obeys_the_format_and_its_json_schema(path
     assert [error.message for error in validator.iter_errors(yaml.safe_load(path.read_text()))] == []
 
 
-@pytest.mark.parametrize("text", ["steps: [{aply: x}]", "steps: [{cordon: a, drain: b}]", "steps: []", "nodes: []"])
+@pytest.mark.parametrize("text", ["steps: [{aply: x}]", "steps: [{cordon: l20-a, drain: b}]", "steps: []", "nodes: []"])
 def test_the_json_schema_refuses_what_the_reader_refuses(text: str) -> None:
     validator = jsonschema.Draft202012Validator(json.loads(schema_file.FILE.read_text()))
     assert list(validator.iter_errors(yaml.safe_load(text))) != []
@@ -154,6 +177,6 @@ def _without_dots(block: str) -> str:
 def _read_example(item: dict[str, object]) -> None:
     """Read a step or an expectation as it stands in the documentation."""
     known = {"mark": [{"mark": "before"}], "time": {"node_lost": "300s"}}
-    is_step = next(iter(item)) in {*parse("steps: [{cordon: a}]", "x").steps[0].choices(), "say"}
+    is_step = next(iter(item)) in {*parse("steps: [{cordon: l20-a}]", "x").steps[0].choices(), "say"}
     step = item if is_step else {"expect": item}
     parse(yaml.safe_dump({"steps": [*known["mark"], step], "time": {}}), "docs/scenarios.md")  # type: ignore[misc]

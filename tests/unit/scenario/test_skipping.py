@@ -41,8 +41,8 @@ def test_what_is_missing_is_skipped_at_its_place_and_what_is_there_is_not() -> N
     scenario = parse(
         """
         steps:
-          - {cordon: a, needs: gate}
-          - {drain: a, requires: bare}
+          - {cordon: l20-a, needs: gate}
+          - {drain: l20-a, requires: bare}
           - expect:
               - {event: {type: pod.gone}, requires: [bare, kubernetes]}
               - {event: {type: pod.gone}, needs: gate}
@@ -50,7 +50,7 @@ def test_what_is_missing_is_skipped_at_its_place_and_what_is_there_is_not() -> N
         "x",
     )
     assert list(skipped(scenario, {"bare"})) == [
-        "step 1: needs gate: cordon a",
+        "step 1: needs gate: cordon l20-a",
         "step 3: requires kubernetes: at least 1 x pod.gone",
         "step 3: needs gate: at least 1 x pod.gone",
     ]
@@ -58,5 +58,5 @@ def test_what_is_missing_is_skipped_at_its_place_and_what_is_there_is_not() -> N
 
 
 def test_a_whole_scenario_is_skipped_in_one_line() -> None:
-    scenario = parse("{requires: kubernetes, steps: [{cordon: a, needs: gate}]}", "x")
+    scenario = parse("{requires: kubernetes, steps: [{cordon: l20-a, needs: gate}]}", "x")
     assert list(skipped(scenario, {"bare"})) == ["all: requires kubernetes"]

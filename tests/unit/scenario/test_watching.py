@@ -80,21 +80,21 @@ def said(kind: str, ago_s: float) -> Heard:
 
 
 async def test_the_clock_starts_at_the_first_message_of_after() -> None:
-    (step,) = parse("steps: [{expect: {process: {role: cache}}, after: {type: x}}]", "x").steps
-    early = Script((CACHE,), heard=[said("x", 10), said("x", 0.1)])
+    (step,) = parse("steps: [{expect: {process: {role: cache}}, after: {type: pod.gone}}]", "x").steps
+    early = Script((CACHE,), heard=[said("pod.gone", 10), said("pod.gone", 0.1)])
     late = await met(early, Await("s", [running("cache")], [5], step.after))
     assert isinstance(late, list)
     assert "only after 10." in late[0].seen
-    result = await met(Script((CACHE,), heard=[said("x", 0.1)]), Await("s", [running("cache")], [5], step.after))
+    result = await met(Script((CACHE,), heard=[said("pod.gone", 0.1)]), Await("s", [running("cache")], [5], step.after))
     assert isinstance(result, dict)
     assert 0.1 <= result[0] < 5
 
 
 async def test_without_the_message_of_after_nothing_is_met() -> None:
-    (step,) = parse("steps: [{expect: {process: {role: cache}}, after: {type: x}}]", "x").steps
+    (step,) = parse("steps: [{expect: {process: {role: cache}}, after: {type: pod.gone}}]", "x").steps
     result = await met(Script((CACHE,)), Await("s", [running("cache")], [0.05], step.after))
     assert isinstance(result, list)
-    assert result[0].seen.startswith("no x was said; ")
+    assert result[0].seen.startswith("no pod.gone was said; ")
 
 
 async def broken(script: Script, rules: Rules) -> list[Failure]:
@@ -124,10 +124,10 @@ async def test_a_window_is_looked_at_when_it_ends_however_short_it_was() -> None
 
 async def test_a_broken_rule_ends_the_steps_of_its_window_and_the_story() -> None:
     script = Script((CACHE, ENGINE))
-    text = "steps: [{during: {never: {process: {role: engine}}, for: 60s, steps: [{cordon: a}]}}, {cordon: b}]"
+    text = "steps: [{during: {never: {process: {role: engine}}, for: 60s, steps: [{cordon: l20-a}]}}, {cordon: l20-b}]"
     outcome = await told(script, text)
     assert len(outcome.failures) == 1
-    assert "cordon b" not in script.done
+    assert "cordon l20-b" not in script.done
 
 
 async def test_a_failed_step_in_a_window_is_reported_with_its_own_number() -> None:
@@ -142,7 +142,9 @@ async def test_the_seconds_of_an_expectation_are_reported_under_its_name() -> No
 
 
 async def test_messages_in_a_window_count_from_its_beginning() -> None:
-    script = Script((CACHE,), heard=[said("x", 1)])
-    assert (await told(script, "steps: [{during: {never: {event: {type: x}}}}]")).passed
-    assert not (await told(script, "steps: [{during: {steps: [{expect: {event: {type: x}}, within: 10ms}]}}]")).passed
-    assert (await told(script, "steps: [{expect: {event: {type: x}}}]")).passed
+    script = Script((CACHE,), heard=[said("pod.gone", 1)])
+    assert (await told(script, "steps: [{during: {never: {event: {type: pod.gone}}}}]")).passed
+    assert not (
+        await told(script, "steps: [{during: {steps: [{expect: {event: {type: pod.gone}}, within: 10ms}]}}]")
+    ).passed
+    assert (await told(script, "steps: [{expect: {event: {type: pod.gone}}}]")).passed

@@ -1,10 +1,12 @@
 """Which message of the bus is meant. Pure."""
 
-from typing import Any
+from difflib import get_close_matches
+from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from kvberth.scenario.format.base import SOME, HowMany, Name, OneOf, Part, Regex
+from kvberth_schemas.registry import EVENTS, WANTS
 
 
 class Comparison(OneOf):
@@ -18,10 +20,35 @@ class Comparison(OneOf):
     at_most: float | None = None
 
 
+_TYPES: Final = tuple(name.removeprefix("kvberth.").removesuffix(".v1") for name in (*EVENTS, *WANTS))
+
+
+def _known_type(text: str) -> str:
+    """Refuse a type that nobody says: a rule about it would hold for ever, and mean nothing."""
+    if text not in _TYPES:
+        close = get_close_matches(text, _TYPES, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(_TYPES)}"
+        raise ValueError(f"there is no type of message '{text}'; {hint}")
+    return text
+
+
+def _rule(value: object) -> object:
+    """Refuse a map that is no comparison: it was meant as one."""
+    if isinstance(value, dict) and not (len(value) == 1 and next(iter(value)) in Comparison.model_fields):
+        raise ValueError(f"{value} is no comparison; write one of {', '.join(Comparison.choices())}, or a plain value")
+    return value
+
+
+MessageType = Annotated[
+    str, AfterValidator(_known_type), Field(examples=["pod.scheduled", "socket.ready", "want.cache"])
+]
+_Rule = Annotated[Any, AfterValidator(_rule)]
+
+
 class EventMatch(Part):
     """Messages of the bus: all that is written must hold."""
 
-    type: str | None = Field(None, examples=["pod.scheduled", "socket.ready", "want.cache"])
+    type: MessageType | None = None
     """The type without ``kvberth.`` and version: ``pod.scheduled``, ``cache.moved``, ``want.cache``."""
     subject: str | None = None
     """A pattern over the NATS subject, as in NATS: ``*`` is one token, ``>`` all that follow."""
@@ -30,7 +57,7 @@ class EventMatch(Part):
     namespace: Name | None = None
     name: Name | None = None
     """The thing that it is about: a KVCache, a node, or a pod's name."""
-    fields: dict[str, Any] = Field(default_factory=dict)
+    fields: dict[str, _Rule] = Field(default_factory=dict)
     """Fields of the body by dotted path, ``*`` for any item of a list: a value that it must equal, or a comparison
     (``{matches: …}``, ``{differs: …}``, ``{at_least: …}``, ``{at_most: …}``)."""
 

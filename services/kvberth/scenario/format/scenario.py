@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from kvberth.scenario import capabilities, durations
 from kvberth.scenario.format.base import Duration, Names, Part
+from kvberth.scenario.format.names import nodes_named
 from kvberth.scenario.format.steps import Step
 from kvberth.scenario.format.verbs import AnyNode
 
@@ -58,6 +59,7 @@ class Scenario(Part):
         self._check_times()
         self._check_marks()
         self._check_abilities()
+        self._check_nodes()
         return self
 
     def all_steps(self) -> Iterator[tuple[str, Step]]:
@@ -99,6 +101,19 @@ class Scenario(Part):
                         f"{_nearest(name, list(known))}"
                     )
             known |= {step.mark} if step.mark else set()
+
+    def _check_nodes(self) -> None:
+        if self.nodes_file is not None:
+            return
+        known = [spec.name for spec in self.nodes]
+        known += [step.node_add.name for _, step in self.all_steps() if step.node_add]
+        for number, step in self.all_steps():
+            for name in nodes_named(step):
+                if name not in known:
+                    raise ValueError(
+                        f"step {number} names the node '{name}', which this scenario never has; it has "
+                        f"{', '.join(known)}{_nearest(name, known)}"
+                    )
 
     def _check_abilities(self) -> None:
         named = [("the scenario", self.needs, self.requires)]
