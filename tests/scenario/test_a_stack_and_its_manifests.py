@@ -1,7 +1,10 @@
 """A stack loses its `up`, a manifest is wrong: the rest stays as it is."""
 
+from pathlib import Path
+
+from kvberth.bare.stack import Layout
 from kvberth_schemas.requests import Outcome
-from scenario.world import KVCACHE, REPOSITORY, World, command, leftovers, processes_of
+from scenario.world import KVCACHE, REPOSITORY, World, command, commands_log, leftovers, processes_of
 
 BROKEN = REPOSITORY / "tests" / "manifests" / "M10-broken-quantities.yaml"
 
@@ -34,3 +37,14 @@ async def test_a_broken_manifest_is_refused_by_field_and_disturbs_nothing(two_no
     await two_nodes.until(the_others_are_known, "the KVCaches that passed the door have a status", 10.0)
     assert two_nodes.running_lives() == lives
     assert two_nodes.served(1)
+
+
+async def test_up_refuses_a_directory_with_things_of_the_user_under_its_names(state: Path) -> None:
+    (state / "nodes").mkdir(parents=True)
+    (state / "nodes" / "mine.txt").write_text("x")
+    up = await command(state, "up")
+    assert await up.wait() == 1
+    down = await command(state, "down")
+    assert await down.wait() == 0
+    assert [path.name for path in state.rglob("*")] == ["nodes", "mine.txt"]
+    assert "holds nodes, which 'kvberth up' did not make" in commands_log(Layout.of(state))

@@ -56,7 +56,7 @@ def down(state: State = None) -> None:
     if stop_up(layout):
         console.print("kvberth is down.")
         return
-    if not layout.address_file.exists():
+    if not layout.used:
         console.print(f"nothing runs with the state directory {layout.state}")
         return
     _name_forgotten(console, take_down(layout))

@@ -2,25 +2,21 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import time
-from pathlib import Path
 
 from kvberth.bare.process import locks, procfs
 from kvberth.bare.process.endings import end, forget, recorded, unrecorded
 from kvberth.bare.scheduler.store import kept_manifests
 from kvberth.bare.stack.errors import StackError
-from kvberth.bare.stack.layout import ADDRESS_FILE, NATS, Address, Layout
+from kvberth.bare.stack.layout import NATS, Address, Layout
+from kvberth.bare.stack.ownership import remove_all
 
 SERVICE_GRACE_S = 5.0
 PROCESS_GRACE_S = 3.0
 """For engines and caches: `down` is the user's word, so an engine's own longer grace does not hold it."""
 
 UP_WITHIN_S = 30.0
-
-_OURS = ("nats", "logs", "stack", "nodes", "scheduler", "placement", "node_agent", "services", ADDRESS_FILE, "up.lock")
-"""What the stack and its services make in a state directory; nothing else is ever removed."""
 
 
 def end_services(layout: Layout) -> None:
@@ -38,7 +34,8 @@ def take_down(layout: Layout) -> list[str]:
     """End services, engines, caches and NATS, remove the directories; give the manifests that are forgotten.
 
     Raises:
-        StackError: something did not end; its record, and so the state directory, is kept for another try.
+        StackError: something did not end (its record, and so the state directory, is kept for another try), or
+            something can't be removed.
     """
     forgotten = kept_manifests(layout.state / "scheduler")
     services = recorded(layout.records)
@@ -48,7 +45,9 @@ def take_down(layout: Layout) -> list[str]:
     faults += end(nats, SERVICE_GRACE_S) + unrecorded(layout.records)
     if faults:
         raise StackError(f"not everything ended, so {layout.state} is kept: {'; '.join(faults)}")
-    _remove(layout)
+    left = remove_all(layout)
+    if left:
+        raise StackError(f"everything has ended, but not everything is removed: {'; '.join(left)}")
     return forgotten
 
 
@@ -81,21 +80,6 @@ def stop_up(layout: Layout) -> bool:
                 f"'kvberth up' (pid {address.pid}) did not end within {UP_WITHIN_S:g} s; end it with kill -9 first"
             )
         time.sleep(0.05)
-    if layout.address_file.exists():  # it ended, but could not end or remove all that is its own
+    if layout.used:  # it ended, but could not end or remove all that is its own
         take_down(layout)
     return True
-
-
-def _remove(layout: Layout) -> None:
-    shutil.rmtree(layout.root, ignore_errors=True)
-    for name in _OURS:
-        _remove_one(layout.state / name)
-    with contextlib.suppress(OSError):  # the user's own files lie there too, or it is gone
-        layout.state.rmdir()
-
-
-def _remove_one(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

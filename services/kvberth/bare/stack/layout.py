@@ -35,6 +35,16 @@ class Layout:
         return self.state / ADDRESS_FILE
 
     @property
+    def mark(self) -> Path:
+        """Says that the state directory is kvberth's."""
+        return self.state / ".kvberth"
+
+    @property
+    def used(self) -> bool:
+        """Whether a stack has used the state directory, and was not taken down since."""
+        return self.mark.exists() or self.address_file.exists()
+
+    @property
     def lock(self) -> Path:
         """Held by `up` while it lives: one instance per state directory."""
         return self.state / "up.lock"

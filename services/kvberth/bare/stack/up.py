@@ -13,6 +13,7 @@ from kvberth.bare.stack.down import end_services, take_down
 from kvberth.bare.stack.errors import StackError
 from kvberth.bare.stack.layout import Address, Layout
 from kvberth.bare.stack.nodes import write_node_file
+from kvberth.bare.stack.ownership import check_state, make_root, mark_state
 from kvberth.bare.stack.programs import nats_program, service_programs
 from kvberth.bare.stack.supervisor import Supervisor
 from kvberth.service.text_file import why
@@ -53,6 +54,9 @@ class Stack:
         await asyncio.to_thread(end_services, self._layout)  # what a killed `up` left: their settings may be old
         try:
             self._start()
+        except OSError as error:
+            await self._end()
+            raise _unusable(self._layout, error) from error
         except BaseException:
             await self._end()
             raise
@@ -74,7 +78,7 @@ class Stack:
             folder.mkdir(parents=True, exist_ok=True)
         for name, node in self._nodes.items():
             write_node_file(layout.node_file(name), node)
-            layout.node_root(name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            layout.node_root(name).mkdir(mode=0o700, exist_ok=True)
         self.address.write(layout)
         programs = [nats_program(layout, port)]
         programs += service_programs(layout, self.address.nats_url, self._nodes, self._env)
@@ -97,14 +101,14 @@ class Stack:
 def _acquire(layout: Layout) -> IO[str]:
     try:
         layout.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_state(layout)
         lock = layout.lock.open("a")
     except OSError as error:
-        reason = f"{error.filename} {why(error)}"
-        raise StackError(
-            f"the state directory {layout.state} can't be used: {reason}; name another with --state"
-        ) from error
+        raise _unusable(layout, error) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mark_state(layout)
+        make_root(layout.root)
     except BlockingIOError as error:
         lock.close()
         address = Address.read(layout)
@@ -113,7 +117,18 @@ def _acquire(layout: Layout) -> IO[str]:
             f"another 'kvberth up'{who} already runs with the state directory {layout.state}; "
             "end it with 'kvberth down', or name another directory with --state"
         ) from error
+    except OSError as error:
+        lock.close()
+        raise _unusable(layout, error) from error
+    except StackError:
+        lock.close()
+        raise
     return lock
+
+
+def _unusable(layout: Layout, error: OSError) -> StackError:
+    reason = f"{error.filename or layout.state} {why(error)}"
+    return StackError(f"the state directory {layout.state} can't be used: {reason}; name another with --state")
 
 
 def _free_port(former: Address | None) -> int:

@@ -12,11 +12,15 @@ from kvberth.bare.process.record import ProcessRecord
 from kvberth.bare.process.start import Command, spawn
 from kvberth.bare.process.store import RecordStore
 from kvberth.bare.stack import Address, Layout, StackError, stop_up, take_down
+from kvberth.bare.stack.ownership import mark_state
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path / "state", tmp_path / "root")
+    made = Layout(tmp_path / "state", tmp_path / "root")
+    made.state.mkdir()
+    mark_state(made)
+    return made
 
 
 def start(directory: Path, stem: str) -> "subprocess.Popen[bytes]":
