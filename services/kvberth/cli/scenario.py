@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from kvberth.cli.signals import on_signals, until_signal
+from kvberth.scenario import objects_named
 from kvberth.scenario.backend.bare import BareBackend
 from kvberth.scenario.format import FormatError, Scenario, load
 from kvberth.scenario.result import Outcome, document, failed, summary
@@ -85,7 +86,9 @@ def _load(files: list[Path]) -> list[tuple[Path, Scenario]]:
     loaded, faults = [], []
     for file in files:
         try:
-            loaded.append((file, load(file)))
+            scenario = load(file)
+            loaded.append((file, scenario))
+            faults += [f"{file}: {fault}" for fault in objects_named.faults(scenario, file.parent)]
         except FormatError as error:
             faults.append(str(error))
     if faults:

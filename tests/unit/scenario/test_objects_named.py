@@ -1,0 +1,65 @@
+"""A KVCache or workload that a scenario speaks of is one that it applies."""
+
+from pathlib import Path
+
+import pytest
+
+from kvberth.scenario.format import parse
+from kvberth.scenario.objects_named import faults
+
+APPLY = """
+- apply:
+    objects:
+      - {apiVersion: apps/v1, kind: Deployment, metadata: {name: llama}}
+      - {apiVersion: x/v1, kind: KVCache, metadata: {name: llama-kv}}
+"""
+ROOT = Path(__file__).parents[3]
+SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), ROOT / "tests/integration/scenario/every_verb.yaml"]
+
+
+def found(steps: str) -> list[str]:
+    return faults(parse(f"steps:\n{APPLY}\n{steps}", "x"), Path())
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (
+            "- expect: {caches: {kvcache: lama-kv, nodes: []}}",
+            "step 2 names the KVCache 'lama-kv', which this scenario never applies; did you mean 'llama-kv'?",
+        ),
+        (
+            "- kill: {engine: {workload: qwen}}",
+            "step 2 names the workload 'qwen', which this scenario never applies (applied are: llama, llama-kv)",
+        ),
+        (
+            "- during: {never: [{not: {lives: {cache: {kvcache: lama-kv}, count: 0}}}]}",
+            "step 2 names the KVCache 'lama-kv'",
+        ),
+        ("- during: {steps: [{scale: {workload: lama, replicas: 0}}]}", "step 2.1 names the workload 'lama'"),
+    ],
+)
+def test_a_name_that_is_never_applied_is_said_with_its_step(step: str, sentence: str) -> None:
+    (fault,) = found(step)
+    assert fault.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "- expect: {caches: {kvcache: llama-kv, nodes: []}}",
+        "- scale: {workload: llama, replicas: 2}",
+        "- peer: {node: l20-a, kvcache: mine}\n- expect: {socket: {kvcache: mine, node: l20-a, state: silent}}",
+        "- files: {node: l20-a, mkdir: default/mine}\n- expect: {socket: {kvcache: mine, node: l20-a, state: missing}}",
+        "- {requires: quota, expect: {caches: {kvcache: elsewhere, nodes: []}}}",
+        "- publish: {subject: s, json: {name: invented}}\n- expect: {not: {status: {kvcache: invented}}}",
+        "- apply: nowhere.yaml\n- expect: {caches: {kvcache: unknowable, nodes: []}}",
+    ],
+)
+def test_what_is_applied_made_or_can_not_be_known_is_no_fault(step: str) -> None:
+    assert found(step) == []
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
+def test_the_projects_scenarios_speak_of_what_they_apply(path: Path) -> None:
+    assert faults(parse(path.read_text(), str(path)), path.parent) == []
