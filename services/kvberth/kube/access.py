@@ -8,6 +8,7 @@ import asyncio
 import os
 
 import aiohttp
+import yaml
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config.incluster_config import SERVICE_HOST_ENV_NAME
@@ -15,6 +16,10 @@ from kubernetes_asyncio.config.incluster_config import SERVICE_HOST_ENV_NAME
 from kvberth.kube.errors import KubeSettingsError
 from kvberth.kube.settings import ClientSettings
 
+# What the loader raises for a file that is none, or is cut off, or of another shape.
+_UNREADABLE = (
+    config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError, TimeoutError
+)  # fmt: skip
 _LOAD_S = 15.0  # a kubeconfig may run a program to get its token
 
 
@@ -28,7 +33,7 @@ async def open_api(settings: ClientSettings) -> ApiClient:
     try:
         async with asyncio.timeout(_LOAD_S):
             await _load(settings, configuration)
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError, TimeoutError) as error:
+    except _UNREADABLE as error:
         raise KubeSettingsError(f"{_source(settings)} gives no way to an API server: {error or 'timed out'}") from error
     api = ApiClient(configuration)
     api.user_agent = settings.user_agent
