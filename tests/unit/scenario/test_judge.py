@@ -175,6 +175,16 @@ def test_lives_since_a_mark_are_those_that_were_said_or_run_and_did_not_live_the
     assert verdict({"lives": {"cache": {"kvcache": "kv", "node": "b"}, "count": 0}}, found).holds
 
 
+def test_lives_without_a_mark_are_those_that_began_in_the_window() -> None:
+    body = {"role": "cache", "namespace": "default", "owner": "kv"}
+    old = heard("process.started", 0, node="a", body={**body, "pid": 10, "incarnation": "one"})
+    ready = heard("process.started", 1, node="a", body={**body, "pid": 10, "incarnation": "one", "ready": True})
+    rule = {"lives": {"cache": {"kvcache": "kv"}, "count": 1}}
+    assert not verdict(rule, facts([old, ready], lives=(CACHE,), begun=1)).holds
+    assert verdict(rule, facts([old, ready], lives=(CACHE,))).holds
+    assert verdict(rule, facts([old], lives=(CACHE, replace(CACHE, pid=11, incarnation="two")), begun=1)).holds
+
+
 def test_an_engine_reaches_the_daemon_of_its_own_node() -> None:
     right, wrong = Answer("answers", "one"), Answer("answers", "two")
     rule = {"reaches": {"workload": "llama", "kvcache": "kv"}}

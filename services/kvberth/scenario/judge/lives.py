@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kvberth.scenario.facts import Answer, Facts, Life, Place, Verdict
+from kvberth.scenario.facts import Answer, Facts, Heard, Life, Place, Verdict
 from kvberth.scenario.format.lives import Identity, Lives, Reaches
 from kvberth.scenario.format.states import Caches
 from kvberth.scenario.format.targets import CacheTarget, EngineTarget, Target
@@ -62,12 +62,9 @@ def _compare(expected: Identity, facts: Facts, *, wanted_same: bool) -> Verdict:
 def lives(expected: Lives, facts: Facts) -> Verdict:
     """Distinct lives that began in a window: what the runners said, and what the kernel runs."""
     known = facts.marks[expected.since].lives if expected.since else ()
-    old = {(life.node, life.pid, life.incarnation) for life in known}
-    said = {
-        (heard.node, heard.body.get("pid"), heard.body.get("incarnation"))
-        for heard in since(facts, expected.since)
-        if heard.type == "process.started" and _said_of(expected, heard.body, heard.node)
-    }
+    before = () if expected.since else facts.heard[: facts.begun]  # what a window's own lives are told from
+    old = {(life.node, life.pid, life.incarnation) for life in known} | _said_lives(expected, before)
+    said = _said_lives(expected, since(facts, expected.since))
     running = {(life.node, life.pid, life.incarnation) for life in facts.lives if _lives_as(expected, life)}
     found = (said | running) - old
     shown = ", ".join(f"pid {pid} on {node}" for node, pid, _ in sorted(found, key=str))
@@ -120,6 +117,14 @@ def _means(target: Target, life: Life) -> bool:
     if target.kind == "service":
         return life.role == value.name and value.node in {None, life.node}
     return life.role == target.kind
+
+
+def _said_lives(expected: Lives, heard: Iterable[Heard]) -> set[tuple[object, object, object]]:
+    return {
+        (one.node, one.body.get("pid"), one.body.get("incarnation"))
+        for one in heard
+        if one.type == "process.started" and _said_of(expected, one.body, one.node)
+    }
 
 
 def _lives_as(expected: Lives, life: Life) -> bool:
