@@ -38,6 +38,7 @@ class Teller:
     say: Say
     watcher: Watcher = field(init=False)
     started: float = field(default_factory=time.monotonic)
+    _step_now: str = "none"
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.world)
@@ -47,11 +48,13 @@ class Teller:
         """Carry out every step; what fails stands in the outcome, and ends the story."""
         deadline = self.timing.seconds(self.scenario.deadline)
         try:
-            async with asyncio.timeout(deadline):
+            async with asyncio.timeout(deadline) as clock:
                 await self._steps(self.scenario.steps, "")
         except StepFailed as failed:
             self.outcome.failures += failed.failures
         except TimeoutError:
+            if not clock.expired():
+                raise
             seen = f"it is not; the last step that began is {self._step_now}"
             self.outcome.failures.append(Failure(self._step_now, f"the scenario is told within {deadline:g} s", seen))
 
@@ -60,22 +63,22 @@ class Teller:
             await self._step(f"{before}{index}", step)
 
     async def _step(self, number: str, step: Step) -> None:
-        self._step_now = self._step_name(number, step)
+        self._step_now = name = _step_name(number, step)
         if lacks := missing(step.needs, step.requires, self.abilities):
-            self._leave_out(self._step_now, lacks)
+            self._leave_out(name, lacks)
             return
         began = time.monotonic()
         try:
             result = await self._carry_out(number, step)
         except StepFailed:
-            self.say(self._line("FAILED", self._step_name(number, step), ""))
+            self.say(self._line("FAILED", name, ""))
             raise
         except ScenarioError as error:
-            self.say(self._line("FAILED", self._step_name(number, step), ""))
-            raise StepFailed([Failure(self._step_name(number, step), str(step), str(error))]) from error
+            self.say(self._line("FAILED", name, ""))
+            raise StepFailed([Failure(name, str(step), str(error))]) from error
         took = time.monotonic() - began
         if result is not None:
-            self.say(self._line("ok", self._step_name(number, step), f"{took:.2f} s{f', {result}' if result else ''}"))
+            self.say(self._line("ok", name, f"{took:.2f} s{f', {result}' if result else ''}"))
 
     async def _carry_out(self, number: str, step: Step) -> str | None:
         match step.kind:
@@ -95,7 +98,7 @@ class Teller:
             raise ScenarioError(f"it did not end within {DO_WITHIN_S:g} s") from error
 
     async def _await(self, number: str, step: Step, default_s: float) -> str | None:
-        name = self._step_name(number, step)
+        name = _step_name(number, step)
         kept = self._kept(name, step.value)
         if not kept:
             return None
@@ -152,14 +155,13 @@ class Teller:
         self.outcome.left_out.append(f"{what}: {lacks}")
         self.say(self._line("skipped", what, lacks))
 
-    def _step_name(self, number: str, step: Step) -> str:
-        text = f"{number}: {step}"
-        return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME - 1]}…"
-
     def _line(self, word: str, what: str, detail: str) -> str:
         return f"{time.monotonic() - self.started:6.1f} s  {word:<7} {what}" + (f"  ({detail})" if detail else "")
 
-    _step_now: str = "none"
+
+def _step_name(number: str, step: Step) -> str:
+    text = f"{number}: {step}"
+    return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME - 1]}…"
 
 
 def _failures(step: str, error: Exception) -> list[Failure]:
