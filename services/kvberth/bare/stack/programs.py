@@ -14,13 +14,14 @@ from kvberth_schemas import names
 
 
 def nats_program(layout: Layout, port: int) -> Program:
-    """Give the NATS server with JetStream, on loopback.
+    """Give the NATS server with JetStream and its monitoring, on loopback.
 
     Raises:
         StackError: no nats-server is installed.
     """
-    argv = (find_nats_server(), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(layout.nats))
-    return Program(NATS, tuple(str(part) for part in argv))
+    store = ("-js", "-sd", str(layout.nats))
+    monitoring = ("-m", "-1", "--ports_file_dir", str(layout.records))  # on any free port, which that file tells
+    return Program(NATS, (str(find_nats_server()), "-a", "127.0.0.1", "-p", str(port), *store, *monitoring))
 
 
 def service_programs(layout: Layout, nats_url: str, nodes: Iterable[str], extra: dict[str, str]) -> list[Program]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,16 @@ class Supervisor:
         self._handle: Handle | None = None
         self.restarts = 0
         """How often it was started again."""
+
+    @property
+    def pid(self) -> int | None:
+        """Of its present life, or of the last one."""
+        return self._handle.pid if self._handle else None
+
+    def end_life(self) -> None:
+        """Tell the program to end; `watch` then starts it again."""
+        if self._handle is not None:
+            self._handle.send(signal.SIGTERM)
 
     def start(self) -> None:
         """Start the program; blocks for as long as the disk takes for its record.

@@ -12,6 +12,7 @@ from kvberth.bare.process import procfs
 from kvberth.bare.stack.down import end_services, take_down
 from kvberth.bare.stack.errors import StackError
 from kvberth.bare.stack.layout import Address, Layout
+from kvberth.bare.stack.nats_health import keep_storing
 from kvberth.bare.stack.nodes import write_node_file
 from kvberth.bare.stack.ownership import check_state, make_root, mark_state
 from kvberth.bare.stack.programs import nats_program, service_programs
@@ -86,6 +87,9 @@ class Stack:
         for supervisor in self._supervisors:
             supervisor.start()
         self._tasks = [asyncio.create_task(s.watch(), name=f"keep {s.name}") for s in self._supervisors]
+        nats = self._supervisors[0]
+        stores = keep_storing(layout, lambda: nats.pid, nats.end_life)
+        self._tasks.append(asyncio.create_task(stores, name="whether NATS stores"))
 
     async def _end(self) -> None:
         for task in self._tasks:
