@@ -12,6 +12,8 @@ from kvberth.placement.snapshot import KVCache, Life, Snapshot
 from kvberth.placement.words import SHOWN, more, some
 from kvberth_schemas.events import Condition, ConditionStatus, NodeRow
 
+_COMPLAINTS = 32
+"""Faults of a manifest that are named; its owner must find every field that is not obeyed, so that most get all."""
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
@@ -74,7 +76,7 @@ def _accepted(outcome: Outcome) -> Finding:
         reason = Reason.NOT_FOUND if item.life is Life.NOT_FOUND else Reason.UNREADABLE
         return Finding("Accepted", UNKNOWN, reason, item.why)
     if not item.spec.accepted:
-        text = " | ".join(complaint.sentence() for complaint in item.spec.complaints[:SHOWN])
+        text = " | ".join(more([complaint.sentence() for complaint in item.spec.complaints], _COMPLAINTS))
         return Finding("Accepted", FALSE, Reason.INVALID, text)
     said = "; ".join((*item.spec.defaults_taken, *item.spec.notes))
     return Finding("Accepted", TRUE, Reason.ACCEPTED, said or "the manifest is understood")

@@ -157,7 +157,7 @@ class _Loop:
                 left = await self._planner.run(namespace, self._watch.refresh(), live)
             if left - questions:  # of a plan that was newer than these questions
                 self._index.touch(namespace)
-                self._watch.woken.set()
+            self._watch.woken.set()  # what is due now may be due sooner than what the loop waits for
         finally:
             del self._asking[namespace]
 

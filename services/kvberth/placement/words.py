@@ -12,7 +12,7 @@ def some(names: Iterable[str]) -> str:
     return ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
 
 
-def more(sentences: Sequence[str]) -> tuple[str, ...]:
+def more(sentences: Sequence[str], shown: int = SHOWN) -> tuple[str, ...]:
     """Return the first few sentences, and one that tells how many there are more."""
-    rest = (f"and {len(sentences) - SHOWN} more",) if len(sentences) > SHOWN else ()
-    return (*sentences[:SHOWN], *rest)
+    rest = (f"and {len(sentences) - shown} more",) if len(sentences) > shown else ()
+    return (*sentences[:shown], *rest)

@@ -104,6 +104,19 @@ async def test_scaling_to_zero_asks_the_scheduler_and_removes(server, state):
         assert want.why is Why.SCALED
 
 
+async def test_a_cache_whose_engine_does_not_return_is_removed_when_its_linger_ends(server, state):
+    """What a live read finds to be due may be due sooner than the next look at it."""
+    async with cluster(server.url) as found, placement(server.url, state):
+        await serve(found)
+        found.world.kvcache(spec={"cacheSpec": {"memory": "72Gi"}, "lingerSeconds": 6})
+        found.workload = WorkloadReply(found=True, wanted=1, bound=0)
+        found.world.engine_process_ended("u1", "a")
+        found.world.engine_gone("u1", "a")
+        found.publish()
+        await until(lambda: "kept for at most 6 s" in _message(found, "Placed"))
+        await until(lambda: found.wanted("a") == "stop", 8.0)  # looked at every 5 s, that would be after 10 s
+
+
 async def test_a_restart_takes_over_what_was_asked_for_and_changes_nothing(server, state):
     async with cluster(server.url) as found:
         async with placement(server.url, state):

@@ -48,6 +48,19 @@ def test_a_cache_that_never_fits_a_node_is_not_told_to_wait(world):
     )
 
 
+def test_every_field_that_is_not_understood_is_named(world):
+    fields = [f"imagined{letter}" for letter in "ABCDEFGHIJKL"]
+    world.kvcache(spec={"cacheSpec": {"memory": "72Gi"}, **dict.fromkeys(fields, 1)})
+    world.plan()
+    assert [field for field in fields if f"spec.{field}:" not in messages(world)["Accepted"]] == []
+
+
+def test_fields_that_are_too_many_to_name_are_counted(world):
+    world.kvcache(spec={"cacheSpec": {"memory": "72Gi"}, **{f"imagined{number:03}": 1 for number in range(100)}})
+    world.plan()
+    assert messages(world)["Accepted"].endswith("and 68 more")
+
+
 def test_a_cache_that_lacks_cpu_names_that_field(world):
     world.kvcache(spec={"cacheSpec": {"memory": "72Gi", "cpu": "65"}})
     world.engine("u1", "a")
