@@ -8,6 +8,7 @@ from kvberth.vineyard.binary import find_vineyardd
 from kvberth.vineyard.client import Blob, Client, probe
 from kvberth.vineyard.errors import (
     BinaryMissing,
+    CannotAsk,
     ConnectionGone,
     DaemonHung,
     NotASocket,
@@ -27,6 +28,7 @@ from kvberth.vineyard.wire import InstanceStatus, Registration
 __all__ = [
     "BinaryMissing",
     "Blob",
+    "CannotAsk",
     "Client",
     "ConnectionGone",
     "DaemonHung",

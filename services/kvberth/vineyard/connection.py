@@ -14,8 +14,10 @@ import socket
 import stat
 from collections import deque
 
+from kvberth.service.shortage import is_own_shortage
 from kvberth.vineyard import wire
 from kvberth.vineyard.errors import (
+    CannotAsk,
     ConnectionGone,
     NotASocket,
     ProtocolError,
@@ -54,7 +56,7 @@ class Connection:
     async def open(cls, path: str) -> "Connection":
         """Connects; waits without end while the listener's backlog is full, so the caller sets the deadline."""
         _check_path(path)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock = _socket(path)
         try:
             sock.setblocking(False)
             await _connect(sock, path)
@@ -179,6 +181,13 @@ def _check_path(path: str) -> None:
         raise SocketMissing(path, "an empty path or one with a zero byte names no socket")
 
 
+def _socket(path: str) -> socket.socket:
+    try:
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise CannotAsk(path, f"nobody could be asked here, no socket can be made ({error.strerror})") from None
+
+
 async def _connect(sock: socket.socket, path: str) -> None:
     while True:
         try:
@@ -194,6 +203,8 @@ async def _connect(sock: socket.socket, path: str) -> None:
 
 
 def _connect_error(path: str, error: OSError) -> VineyardError:
+    if is_own_shortage(error):
+        return CannotAsk(path, f"nobody could be asked here, connecting failed ({error.strerror})")
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
             return SocketMissing(path, "there is no socket here, vineyardd has not started on this path")

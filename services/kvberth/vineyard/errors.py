@@ -43,6 +43,10 @@ class DaemonHung(VineyardError):
     """The deadline passed without an answer: stopped, overloaded or still reserving its memory."""
 
 
+class CannotAsk(VineyardError):
+    """This process lacks something itself (file descriptors, memory): says nothing about the daemon."""
+
+
 class ConnectionGone(VineyardError):
     """The connection is closed, by the daemon's death or after an earlier failure; connect again."""
 

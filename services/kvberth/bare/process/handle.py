@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from kvberth.bare.process import procfs
 from kvberth.bare.process.record import ProcessRecord
+from kvberth.service.shortage import is_own_shortage
+
+SHORTAGE_PAUSE_S = 0.5
 
 
 @dataclass(slots=True)
@@ -21,7 +24,7 @@ class Handle:
 
     async def ended(self) -> int | None:
         """Wait until the process has ended; give its exit code where it can be known (128 + n after signal n)."""
-        pidfd = _open_pidfd(self.pid, self.start_ticks)
+        pidfd = await _pidfd_of(self)
         if pidfd is not None:
             try:
                 await _readable(pidfd)
@@ -33,7 +36,10 @@ class Handle:
         return 128 - code if code < 0 else code
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the process and everything in its group, unless its pid is somebody else's by now."""
+        """Send a signal to the process and everything in its group, unless its pid is somebody else's by now.
+
+        Raises OSError when that can't be looked at.
+        """
         if procfs.start_ticks(self.pid) == self.start_ticks:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
@@ -61,13 +67,29 @@ def kill_remains(life: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+async def _pidfd_of(handle: Handle) -> int | None:
+    """Open a descriptor of the process; while this one has none left, wait for one."""
+    while True:
+        try:
+            return _open_pidfd(handle.pid, handle.start_ticks)
+        except OSError as error:
+            if not is_own_shortage(error):
+                raise
+            await asyncio.sleep(SHORTAGE_PAUSE_S)
+
+
 def _open_pidfd(pid: int, start_ticks: int | None) -> int | None:
     """Give a descriptor of the process; None when it is gone, or its pid is another's."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
-    if procfs.start_ticks(pid) == start_ticks:
+    try:
+        found = procfs.start_ticks(pid)
+    except OSError:
+        os.close(pidfd)
+        raise
+    if found == start_ticks:
         return pidfd
     os.close(pidfd)
     return None

@@ -1,7 +1,12 @@
-"""What the kernel says about processes, read from /proc. Changes nothing."""
+"""What the kernel says about processes, read from /proc. Changes nothing.
+
+Whatever looks there raises OSError when this process has too few descriptors to look: that is no word about others.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
+
+from kvberth.service.shortage import is_own_shortage
 
 PROCESS_VARIABLE = "KVBERTH_PROCESS"
 """Carries the id of its life in the environment of every process that is recorded."""
@@ -34,10 +39,7 @@ def _pids() -> Iterator[int]:
 
 def _carries(pid: int, life: str) -> bool:
     wanted = f"{PROCESS_VARIABLE}={life}".encode()
-    try:
-        return wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:  # it ended meanwhile, or is another user's and so not ours
-        return False
+    return wanted in _read(_PROC / str(pid) / "environ").split(b"\0")
 
 
 def _leads_session(pid: int) -> bool:
@@ -47,11 +49,17 @@ def _leads_session(pid: int) -> bool:
 
 def _stat(pid: int) -> list[str]:
     """Give the fields after the name (the state is 0); empty when there is no such process."""
+    return _read(_PROC / str(pid) / "stat").decode(errors="replace").rpartition(")")[2].split()
+
+
+def _read(path: Path) -> bytes:
+    """Give a file of a process; empty when it ended meanwhile, or is another user's and so not ours."""
     try:
-        text = (_PROC / str(pid) / "stat").read_bytes().decode(errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
+        return path.read_bytes()
+    except OSError as error:
+        if is_own_shortage(error):
+            raise
+        return b""
 
 
 def holders(path: Path) -> list[int]:
@@ -63,5 +71,7 @@ def _has_open(pid: int, path: Path) -> bool:
     wanted = str(path.absolute())
     try:
         return any(str(link.readlink()) == wanted for link in (_PROC / str(pid) / "fd").iterdir())
-    except OSError:  # it ended meanwhile, or closed a file, or is another user's
+    except OSError as error:  # it ended meanwhile, or closed a file, or is another user's
+        if is_own_shortage(error):
+            raise
         return False

@@ -48,21 +48,30 @@ def spawn(
     try:
         store.write(stem, record)
         with store.locked(stem) as lock, _open_log(command.log) as log:
-            child = _popen(command, record.life, lock, log)
+            handle = _begin(command, record.life, lock, log)
     except (RecordError, LockError) as error:
         raise StartError(str(error)) from error
     except OSError as error:
         raise StartError(f"{error.filename or command.argv[0]} can't be started: {error.strerror}") from error
     except ValueError as error:  # a NUL byte or a lone surrogate, which no argument or variable can carry
         raise StartError(f"{command.argv[0]} can't be started with its arguments and environment: {error}") from error
-    handle = Handle(child.pid, procfs.start_ticks(child.pid), child)
-    found = {"pid": child.pid, "start_ticks": handle.start_ticks}
+    found = {"pid": handle.pid, "start_ticks": handle.start_ticks}
     record = record.model_copy(update={**found, **(begun or {})})
     try:
         store.write(stem, record)
     except RecordError as error:  # it runs; whoever comes later finds it by the life in its environment
-        _log.warning("a started process is recorded without its pid", process=stem, pid=child.pid, reason=str(error))
+        _log.warning("a started process is recorded without its pid", process=stem, pid=handle.pid, reason=str(error))
     return handle, record
+
+
+def _begin(command: Command, life: str, lock: int, log: BinaryIO) -> Handle:
+    child = _popen(command, life, lock, log)
+    try:
+        return Handle(child.pid, procfs.start_ticks(child.pid), child)
+    except OSError:  # no descriptor is left to look at it: rather no process than one that can't be told from others
+        child.kill()
+        child.wait()
+        raise
 
 
 def _popen(command: Command, life: str, lock: int, log: BinaryIO) -> "subprocess.Popen[bytes]":

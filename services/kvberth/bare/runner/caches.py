@@ -5,7 +5,7 @@ from pathlib import Path
 from kvberth.bare.process.start import Command, StartError
 from kvberth.bare.runner.record import Key, Record
 from kvberth.kvcache import paths
-from kvberth.vineyard import BinaryMissing, VineyardError, find_vineyardd, probe
+from kvberth.vineyard import BinaryMissing, CannotAsk, VineyardError, find_vineyardd, probe
 from kvberth_schemas.wants import CacheWantV1
 
 _NO_PROGRAMS = "/nonexistent"
@@ -57,8 +57,8 @@ async def cache_answers(root: Path, record: Record) -> bool | None:
     """Tell whether this life of the cache answers on its socket; None when this process can't ask."""
     try:
         _, status = await probe(cache_socket(root, record.key), timeout_s=_PROBE_S)
+    except CannotAsk:
+        return None
     except (VineyardError, StartError):
         return False
-    except OSError:  # no socket could be made to ask by
-        return None
     return status.deployment == record.incarnation

@@ -1,7 +1,6 @@
 """How an engine is run on a bare node: the operator's command or the stand-in, told where its cache is."""
 
 import asyncio
-import errno
 import os
 import socket
 import sys
@@ -12,6 +11,7 @@ from kvberth.bare.process.start import Command, StartError
 from kvberth.bare.runner.record import Record
 from kvberth.kvcache import paths
 from kvberth.kvcache.engines import is_legacy
+from kvberth.service.shortage import is_own_shortage
 from kvberth_schemas.events import SocketMount
 from kvberth_schemas.wants import EngineWantV1
 
@@ -24,8 +24,6 @@ _FOR_ENGINES = "KVBERTH_ENGINE_"
 _LOADERS = ("LD_", "PYTHON", "PATH", "HOME", _OURS)
 """A manifest's variables that would change which code runs here, or that only make sense in its image, stay out."""
 _HEALTH_S = 1.0
-OWN_SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-"""What this process lacks says nothing about the one that it asks."""
 
 
 def engine_command(root: Path, record: Record, argv: tuple[str, ...], log: Path) -> Command:
@@ -90,7 +88,7 @@ async def engine_answers(record: Record) -> bool | None:
             finally:
                 writer.transport.abort()
     except (OSError, ValueError) as error:  # TimeoutError is an OSError; ValueError: a first line without end
-        return None if getattr(error, "errno", None) in OWN_SHORTAGE else False
+        return None if is_own_shortage(error) else False
     return len(status) >= 2 and status[1] == b"200"
 
 

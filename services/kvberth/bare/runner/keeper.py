@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import structlog
 
@@ -39,6 +39,8 @@ LONGEST_PAUSE_S = 5.0
 FLUSH_S = 2.0
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 def boottime() -> float:
@@ -126,8 +128,8 @@ class Keeper:
                 assert wanted is not None  # only a want starts something
                 self._start(step.key, wanted)
             case Verb.TERMINATE:
-                self._update(step.key, terminated_at=self.clock(), stopped=step.for_good)
-                self._signal(step.key, signal.SIGTERM)
+                if self._signal(step.key, signal.SIGTERM):
+                    self._update(step.key, terminated_at=self.clock(), stopped=step.for_good)
             case Verb.KILL:
                 self._signal(step.key, signal.SIGKILL)
             case Verb.SETTLE:
@@ -188,7 +190,7 @@ class Keeper:
         key = record.key
         self.records[key] = record.model_copy(update={"state": State.STARTING})
         patience = Patience(FAST_S, LONGEST_PAUSE_S, LATE_AFTER_S)
-        while (handle := await in_thread(lambda: search(record.life), f"looking for {key.stem}")) is None:
+        while (handle := await _if_possible(lambda: search(record.life), f"looking for {key.stem}")) is None:
             late = await patience.pause()
             if not self._alive(key):
                 self._end(key, None, "ended while it was being started")
@@ -220,13 +222,13 @@ class Keeper:
         """End what the process left behind, until nobody holds its lock: only then can it be started again."""
         patience = Patience(0.005, LONGEST_PAUSE_S, LATE_AFTER_S)
         while self._alive(record.key):
-            await in_thread(lambda: kill_remains(record.life), f"ending what {record.key.stem} left behind")
+            await _if_possible(lambda: kill_remains(record.life), f"ending what {record.key.stem} left behind")
             if self._alive(record.key) and await patience.pause():
                 await self._say_held(record.key, "although the process has ended; it can't be started again before")
 
     async def _say_held(self, key: Key, what: str) -> None:
         lock = self.store.lock(key.stem)
-        who = await in_thread(lambda: who_holds(lock), f"looking for who holds {lock}")
+        who = await _if_possible(lambda: who_holds(lock), f"looking for who holds {lock}") or "somebody"
         _log.warning(f"the lock {lock} is held by {who} {what}", process=key.stem)
 
     def _alive(self, key: Key) -> bool:
@@ -277,13 +279,28 @@ class Keeper:
             self.graves.dig(record.key)
         self.store.remove(record.key.stem)
 
-    def _signal(self, key: Key, number: signal.Signals) -> None:
+    def _signal(self, key: Key, number: signal.Signals) -> bool:
+        """Signal a process; False when it can't be looked at for now, so that the step is decided again."""
         handle = self._handles.get(key)
         if handle is not None:
+            try:
+                handle.send(number)
+            except OSError as error:
+                _log.warning("a process can't be signalled now", process=key.stem, reason=error.strerror)
+                return False
             _log.info("process is told to end", process=key.stem, pid=handle.pid, signal=number.name)
-            handle.send(number)
+        return True
 
     def _run(self, key: Key, life: Coroutine[object, object, None]) -> None:
         task = self._group.create_task(life, name=f"life of {key.stem}")
         self._tasks[key] = task
         task.add_done_callback(lambda done: self._tasks.pop(key, None) if self._tasks.get(key) is done else None)
+
+
+async def _if_possible(work: Callable[[], T], what: str) -> T | None:
+    """Do something in a thread; None, and a warning, when this process lacks what it takes: it is tried again."""
+    try:
+        return await in_thread(work, what)
+    except OSError as error:
+        _log.warning(f"{what} is not possible now, and is tried again: {error.strerror}")
+        return None

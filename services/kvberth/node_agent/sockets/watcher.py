@@ -18,7 +18,7 @@ from kvberth.node_agent.sockets.access import selinux_hint
 from kvberth.node_agent.sockets.directory import Directory, Identity, Place, prepare
 from kvberth.node_agent.sockets.verdict import Answered, CacheAddress, Failed, Said, Standing, judge
 from kvberth.node_agent.sockets.watches import DirectoryWatches
-from kvberth.vineyard import Client, ConnectionGone, DaemonHung, VineyardError
+from kvberth.vineyard import CannotAsk, Client, ConnectionGone, DaemonHung, VineyardError
 from kvberth_schemas.events import SocketLostReason
 
 _log = structlog.get_logger(__name__)
@@ -68,6 +68,7 @@ class SocketWatcher:
         self._eof = False
         self._watched: tuple[int, Identity] | None = None
         self._complaint: str | None = None
+        self._short = False
 
     @property
     def looked(self) -> bool:
@@ -140,10 +141,14 @@ class SocketWatcher:
                 return None
         try:
             client, answer = probe.result()
+        except CannotAsk as error:
+            self._say_shortage(error)  # no evidence: what was known stands
+            return None
         except VineyardError as error:
             self._judge(self._hung() if isinstance(error, DaemonHung) else faults.unanswered(error))
             return None
         self._judge(answer)
+        self._short = False
         return client
 
     async def _hold(self, client: Client, place: Place) -> None:
@@ -196,6 +201,11 @@ class SocketWatcher:
         if complaint is not None and complaint != self._complaint:
             _log.warning(complaint)
         self._complaint = complaint
+
+    def _say_shortage(self, error: CannotAsk) -> None:
+        if not self._short:
+            _log.error(str(error))
+        self._short = True
 
     def _watch(self, directory: Identity) -> None:
         """Watch the directory that is there now; not the one that was."""

@@ -1,7 +1,6 @@
 """What the keeper says and does when a lock stays held, with a real process and a real lock."""
 
 import asyncio
-import resource
 
 import pytest
 
@@ -10,11 +9,13 @@ from kvberth.bare.process.record import ProcessRecord
 from kvberth.bare.process.start import Command, spawn
 from kvberth.bare.process.store import RecordStore
 from kvberth.bare.runner import keeper as keeper_module
+from kvberth.bare.runner.caches import cache_answers
 from kvberth.bare.runner.engines import engine_answers
 from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.keeper import Keeper
 from kvberth.bare.runner.record import Record, State
 from kvberth.bare.runner.roles import NodeRoles
+from support.shortage import no_descriptors
 from unit.bare.runner.samples import CACHE, ENGINE, record
 
 
@@ -61,11 +62,14 @@ async def test_a_process_that_ended_unwatched_is_recorded_so(tmp_path, life):
 
 
 async def test_a_shortage_of_our_own_says_nothing_about_an_engine():
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
     asked = record(ENGINE, port=1)
     assert await engine_answers(asked) is False
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
-    try:
+    with no_descriptors():
         assert await engine_answers(asked) is None
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_a_shortage_of_our_own_says_nothing_about_a_cache(tmp_path):
+    asked = record(CACHE, incarnation="i")
+    assert await cache_answers(tmp_path, asked) is False
+    with no_descriptors():
+        assert await cache_answers(tmp_path, asked) is None
