@@ -11,6 +11,8 @@ from kvberth_schemas.wants import Why
 
 _PREFIX = "relocated from "
 _BETWEEN = " to "
+_ONE_WISH = timedelta(seconds=1)
+"""Caches asked for so shortly one after the other serve engines of one start or scale-up: neither took over."""
 
 
 def moved_sentence(origin: str, to: str) -> str:
@@ -54,7 +56,7 @@ def _ended(node: str, cache: Cache, snapshot: Snapshot, quiet_for: timedelta, no
 
 
 def _target(origin: str, caches: Mapping[str, Cache], taken: set[str]) -> str | None:
-    """The newest cache that was asked for after the engine of `origin` was served and before it was told to stop."""
+    """The newest cache that was asked for clearly later than that of `origin`: it serves the engine that took over."""
     left = caches[origin].wanted
     if left is None or left.why is not Why.MOVED:
         return None
@@ -65,7 +67,7 @@ def _target(origin: str, caches: Mapping[str, Cache], taken: set[str]) -> str | 
         and cache.wanted.run
         and node not in taken
         and left.started is not None
-        and cache.wanted.since > left.started
+        and cache.wanted.since > left.started + _ONE_WISH
     ]
     return max(newer)[1] if newer else None
 

@@ -178,7 +178,7 @@ def test_a_move_adds_the_new_node_at_once_and_keeps_the_old_one_while_its_engine
 
 def moved(serving: World) -> World:
     serving.engine("u1", "a", deleting=True)
-    serving.later(1)
+    serving.later(30)
     serving.engine("u2", "b")
     serving.act()
     serving.cache_runs("b", incarnation="i2")
@@ -266,6 +266,21 @@ def test_scaling_down_is_no_move(serving):
     assert told(serving.act()) == ["remove b"]
     serving.cache_ended("b")
     serving.act()
+    assert serving.status().moved == ""
+
+
+def test_scaling_away_an_engine_that_began_a_moment_before_another_is_no_move(serving):
+    serving.later(0.021)
+    serving.engine("u2", "b")
+    serving.act()
+    serving.cache_runs("b")
+    serving.later(60)
+    serving.engine_gone("u1", "a")
+    serving.engine_process_ended("u1", "a")
+    serving.answer(wanted=1, bound=1)
+    assert told(serving.act()) == ["remove a"]
+    serving.cache_ended("a")
+    assert told(serving.act()) == ["finish a"]
     assert serving.status().moved == ""
 
 
