@@ -31,6 +31,8 @@ class KVCacheGoneV1(Event):
     namespace: str
     by_user: bool
     why: str
+    resource_version: int = 0
+    """The KVCache's last one that its writer knew; 0: not known."""
 
 
 class ConditionStatus(StrEnum):

@@ -104,6 +104,8 @@ class PodGoneV1(Event):
     model: str | None = None
     workload: Owner | None = None
     why: str
+    resource_version: int = 0
+    """The pod's last one that its writer knew: an older state that is said later is no news. 0: not known."""
 
 
 PodEvent = PodScheduledV1 | PodReadyV1 | PodWaitingV1 | PodGoneV1

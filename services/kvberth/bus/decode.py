@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kvberth_schemas import registry
-from kvberth_schemas.envelope import MAX_BODY_BYTES, Envelope, EnvelopeError
+from kvberth_schemas.envelope import MAX_BODY_BYTES, TERM, Envelope, EnvelopeError
 from kvberth_schemas.model import Event, Message, Want
 from kvberth_schemas.registry import DecodeError, UnknownTypeError
 from kvberth_schemas.subjects import EventSubject, WantSubject
 
 Subject = EventSubject | WantSubject
+
+_TERM_DIGITS = 19  # a longer term is garbage, and would depose everybody for ever
 
 
 class Reason(StrEnum):
@@ -33,6 +35,8 @@ class Row:
     envelope: Envelope
     """`envelope.id` is the id to name as cause, `envelope.traceparent` the span to continue."""
     sequence: int
+    term: int = 0
+    """Of its writer's life; 0 where none is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,15 @@ def read(text: str, headers: Mapping[str, str], body: bytes, sequence: int) -> R
         return Unreadable(subject, Reason.BODY, str(error))
     except ValueError as error:
         return Unreadable(subject, Reason.FOREIGN, str(error))
-    return Row(subject, message, envelope, sequence)
+    return Row(subject, message, envelope, sequence, term_of(headers, message))
+
+
+def term_of(headers: Mapping[str, str], message: Message | None = None) -> int:
+    """Give the term that a message was said in: a want holds it, an event's headers do; 0 where there is none."""
+    if isinstance(message, Want):
+        return message.term
+    text = headers.get(TERM, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _TERM_DIGITS else 0
 
 
 def says_gone(ce_type: str) -> bool:

@@ -7,8 +7,7 @@ from enum import StrEnum
 from kvberth.bus import decode
 from kvberth.bus.consumer import Delivery
 from kvberth.bus.decode import Row
-from kvberth_schemas.envelope import TERM, Envelope, EnvelopeError
-from kvberth_schemas.model import Want
+from kvberth_schemas.envelope import Envelope, EnvelopeError
 
 
 class Absent(StrEnum):
@@ -47,7 +46,8 @@ class Found:
             envelope = Envelope.from_headers(delivery.headers)
         except EnvelopeError:
             envelope = None
-        return cls(delivery.sequence, delivery.body, envelope, _term(delivery, row), row)
+        term = decode.term_of(delivery.headers, row.message if row else None)
+        return cls(delivery.sequence, delivery.body, envelope, term, row)
 
     @property
     def gone(self) -> bool:
@@ -125,13 +125,3 @@ def _judge_undesired(found: Found | None, policy: Policy) -> Action:
     if found is None or found.gone or policy.absent is Absent.KEEP or not policy.ready:
         return Action.NOTHING
     return Action.SAY_GONE if found.row is not None else Action.REMOVE
-
-
-def _term(delivery: Delivery, row: Row | None) -> int:
-    if row is not None and isinstance(row.message, Want):
-        return row.message.term
-    text = delivery.headers.get(TERM, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < _TERM_DIGITS else 0
-
-
-_TERM_DIGITS = 19  # a longer one is garbage, and would depose everybody for ever

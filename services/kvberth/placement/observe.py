@@ -1,7 +1,7 @@
 """Indexes what the bus says, row by row, and gives the snapshot of any one namespace. No I/O.
 
-A row counts by its subject's sequence alone: an older or doubled one changes nothing. The index also tells which
-namespaces a row touches, so that only those are planned again.
+A row counts by its subject's sequence: an older or doubled one changes nothing, nor does an old state that was said
+again (see `versions`). The index also tells which namespaces a row touches, so that only those are planned again.
 """
 
 from collections import defaultdict
@@ -24,6 +24,7 @@ from kvberth.placement.snapshot import (
     Wanted,
     WorkloadKey,
 )
+from kvberth.placement.versions import Versions
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
     KVCacheGoneV1,
@@ -97,6 +98,7 @@ class Index:
         self._namespaces: dict[str, _Namespace] = defaultdict(_Namespace)
         self._cluster = ClusterIndex()
         self._sequences: dict[EventSubject, int] = {}
+        self._versions = Versions()
         self._unreadable = Unreadable()
         self._touched: set[str] = set()
 
@@ -120,6 +122,7 @@ class Index:
         self._namespaces.clear()
         self._cluster = ClusterIndex()
         self._sequences.clear()
+        self._versions.forget()
         for name, kvcache, node, want in wanted:
             if want is not None:
                 self.set_wanted(name, kvcache, node, want)
@@ -131,6 +134,7 @@ class Index:
         """
         for subject in [subject for subject in self._sequences if subject not in present]:
             del self._sequences[subject]
+            self._versions.forget([subject])
             if subject.namespace is None or subject.namespace not in self._namespaces:
                 continue
             held = self._namespaces[subject.namespace]
@@ -172,11 +176,18 @@ class Index:
         """Note what placement asks for on a node (None: nothing any more)."""
         self._put_cache(namespace, kvcache, node, replace(self._cache(namespace, kvcache, node), wanted=wanted))
 
-    def take(self, subject: EventSubject, event: Event, cause: Cause) -> None:
-        """Take the last state of a subject; an older one than known is ignored."""
+    @property
+    def stale(self) -> int:
+        """How many states were ignored because a newer version of the thing was known."""
+        return self._versions.refused
+
+    def take(self, subject: EventSubject, event: Event, cause: Cause, term: int = 0) -> None:
+        """Take the last state of a subject, said in a term of its writer; an older one than known is ignored."""
         if self._sequences.get(subject, -1) >= cause.sequence:
             return
         self._sequences[subject] = cause.sequence
+        if self._versions.refuses(subject, event, term):
+            return
         if subject.entity is Entity.NODE:
             self._take_node(subject.object, event)
         elif subject.namespace is not None:

@@ -67,6 +67,9 @@ async def _run(context: Context, bus: Bus, term: int) -> None:
         asyncio.TaskGroup() as group,
     ):
         index = Index()
+        context.telemetry.observe(
+            "kvberth.placement.stale.states", "States ignored: a newer version was known.", lambda: float(index.stale)
+        )
         watch = Watch(view, liveness, index)
         backend = BareBackend(bus, wants, term, _now)
         planner = Planner(index, backend, _Speaker(statuses), term, context.telemetry, _now)

@@ -80,7 +80,7 @@ class Watch:
         subject, message = row.subject, row.message
         if not isinstance(subject, EventSubject) or not isinstance(message, Event) or subject.entity is Entity.STATUS:
             return
-        self.index.take(subject, message, facts.cause_of(row.envelope, row.sequence))
+        self.index.take(subject, message, facts.cause_of(row.envelope, row.sequence), row.term)
 
     def _read_freshness(self) -> Freshness:
         stale = None

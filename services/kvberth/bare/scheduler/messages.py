@@ -70,7 +70,12 @@ def spec_event(record: ManifestRecord) -> Event:
     """Return the event that says what a KVCache asks for, or that the user deleted it."""
     if record.gone is not None:
         return KVCacheGoneV1(
-            uid=record.uid, name=record.name, namespace=record.namespace, by_user=True, why="deleted by request"
+            uid=record.uid,
+            name=record.name,
+            namespace=record.namespace,
+            by_user=True,
+            why="deleted by request",
+            resource_version=record.resource_version,
         )
     return KVCacheSpecV1(
         uid=record.uid,
@@ -123,11 +128,19 @@ def gone_event(found: Event) -> Event | None:
             model=found.model,
             workload=found.workload,
             why=_NOT_FOUND,
+            resource_version=found.resource_version,
         )
     if isinstance(found, NodeChangedV1):
         return NodeGoneV1(name=found.name, why=_NOT_FOUND)
     if isinstance(found, KVCacheSpecV1):
-        return KVCacheGoneV1(uid=found.uid, name=found.name, namespace=found.namespace, by_user=False, why=_NOT_FOUND)
+        return KVCacheGoneV1(
+            uid=found.uid,
+            name=found.name,
+            namespace=found.namespace,
+            by_user=False,
+            why=_NOT_FOUND,
+            resource_version=found.resource_version,
+        )
     return None
 
 
@@ -141,4 +154,5 @@ def _pod_gone(pod: PodRecord) -> PodGoneV1:
         model=pod.shape.model or None,
         workload=pod.owner,
         why=pod.gone_why,
+        resource_version=pod.resource_version,
     )
