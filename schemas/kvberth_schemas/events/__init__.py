@@ -13,6 +13,7 @@ from kvberth_schemas.events.kvcaches import (
 )
 from kvberth_schemas.events.nodes import NodeChangedV1, NodeGoneV1, Resources, Taint
 from kvberth_schemas.events.pods import (
+    GateResult,
     Owner,
     PodEvent,
     PodGoneV1,
@@ -36,6 +37,7 @@ __all__ = (
     "CacheRemovedV1",
     "Condition",
     "ConditionStatus",
+    "GateResult",
     "KVCacheGoneV1",
     "KVCacheSpecV1",
     "KVCacheStatusGoneV1",

@@ -41,6 +41,14 @@ class SocketMount(Message):
     mount_path: str
 
 
+class GateResult(Message):
+    """How the gate ended: the init container that lets an engine start once its cache answers."""
+
+    outcome: str
+    reason: str = ""
+    waited_s: float | None = None
+
+
 class PodState(Event):
     """The whole present state of a pod, so that the last event of a subject needs no earlier one."""
 
@@ -69,6 +77,8 @@ class PodState(Event):
     deleting: bool = False
     pretended: tuple[str, ...] = ()
     """Bare: parts of the manifest that nothing runs for, as ``container aibrix-runtime``."""
+    gate: GateResult | None = None
+    """Kubernetes: how the gate of this pod ended; None while it has not, or where there is none."""
 
 
 class PodScheduledV1(PodState):

@@ -8,6 +8,10 @@ import typer
 SERVICES = {
     "placement": ("kvberth.placement", "Decides where caches are (KVBERTH_NATS_URL, KVBERTH_STATE)."),
     "node-agent": ("kvberth.node_agent", "Watches the sockets of one node (KVBERTH_NODE)."),
+    "pod-watcher": (
+        "kvberth.pod_watcher",
+        "Says on the bus what a cluster holds (KVBERTH_KUBECONFIG).",
+    ),
     "scheduler": ("kvberth.bare.scheduler", "Bare backend: takes manifests and binds engines to nodes."),
     "runner": ("kvberth.bare.runner", "Bare backend: runs the processes of one node (KVBERTH_NODE)."),
 }

@@ -6,6 +6,7 @@ from kvberth.kvcache.door import door_complaints, kind_of, node_complaints
 from kvberth.kvcache.engines import (
     LEGACY_PREFIX,
     MODEL_LABEL,
+    as_resources,
     engine_container,
     env_names,
     is_engine,
@@ -49,6 +50,7 @@ __all__ = [
     "PoolSpec",
     "Reason",
     "Rival",
+    "as_resources",
     "assign",
     "cache_set_name",
     "children",

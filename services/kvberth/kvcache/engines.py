@@ -6,6 +6,8 @@ from decimal import Decimal
 from typing import Final
 
 from kvberth.kvcache.paths import kvcache_of_host_path
+from kvberth.kvcache.podspec import ContainerShape, PodShape
+from kvberth_schemas.events import Resources
 from kvberth_schemas.manifests import Container, PodSpec
 from kvberth_schemas.quantity import parse_quantity
 
@@ -35,7 +37,7 @@ def is_legacy(env: Iterable[str]) -> bool:
     return any(name.startswith(LEGACY_PREFIX) for name in env)
 
 
-def env_names(pod: PodSpec) -> tuple[str, ...]:
+def env_names(pod: PodShape) -> tuple[str, ...]:
     """Return the names of all variables of a pod's containers."""
     return tuple(variable.name for container in pod.containers for variable in container.env or ())
 
@@ -47,7 +49,7 @@ def engine_container(pod: PodSpec) -> Container:
     return next(mounting, pod.containers[0])
 
 
-def socket_host_paths(pod: PodSpec) -> tuple[tuple[str, str], ...]:
+def socket_host_paths(pod: PodShape) -> tuple[tuple[str, str], ...]:
     """Return (host path, mount path) of every cache directory that the pod's containers mount, each once, in order."""
     volumes = _cache_volumes(pod)
     found = {
@@ -59,7 +61,7 @@ def socket_host_paths(pod: PodSpec) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def requested_resources(pod: PodSpec) -> dict[str, Decimal]:
+def requested_resources(pod: PodShape) -> dict[str, Decimal]:
     """Return what the scheduler counts for a pod, by resource name.
 
     The larger of the containers' sum and of the largest moment while init containers run; an init container with
@@ -80,6 +82,20 @@ def requested_resources(pod: PodSpec) -> dict[str, Decimal]:
     return _largest(running, starting)
 
 
+def as_resources(amounts: Mapping[str, Decimal]) -> Resources:
+    """Return amounts by resource name as whole units, rounded up as the scheduler counts them; every `…/gpu` is one."""
+    zero = Decimal(0)
+    return Resources(
+        cpu_millis=_ceiling(amounts.get("cpu", zero) * 1000),
+        memory_bytes=_ceiling(amounts.get("memory", zero)),
+        gpus=sum(_ceiling(amount) for name, amount in amounts.items() if name.endswith("/gpu")),
+    )
+
+
+def _ceiling(amount: Decimal) -> int:
+    return -int(-amount // 1)
+
+
 def _alike(key: str) -> bool:
     """Whether both halves of a label's key resemble ours; other labels of the same domain don't."""
     return all(
@@ -88,7 +104,7 @@ def _alike(key: str) -> bool:
     )
 
 
-def _cache_volumes(pod: PodSpec) -> dict[str, str]:
+def _cache_volumes(pod: PodShape) -> dict[str, str]:
     return {
         volume.name: volume.host_path.path
         for volume in pod.volumes or ()
@@ -100,7 +116,7 @@ def _joined(host_path: str, sub_path: str | None) -> str:
     return f"{host_path.rstrip('/')}/{sub_path.strip('/')}" if sub_path else host_path
 
 
-def _requests(container: Container) -> dict[str, Decimal]:
+def _requests(container: ContainerShape) -> dict[str, Decimal]:
     resources = container.resources
     if resources is None:
         return {}

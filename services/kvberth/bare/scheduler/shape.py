@@ -1,14 +1,21 @@
 """Reads what the scheduler and a runner need out of a workload's pod template. Pure."""
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from pydantic import ValidationError
 
 from kvberth.bare.scheduler.records import ManifestRecord, PodShape
-from kvberth.kvcache import engine_container, env_names, is_legacy, model_of, requested_resources, socket_host_paths
-from kvberth_schemas.events import Resources, SocketMount, Toleration
+from kvberth.kvcache import (
+    as_resources,
+    engine_container,
+    env_names,
+    is_legacy,
+    model_of,
+    requested_resources,
+    socket_host_paths,
+)
+from kvberth_schemas.events import SocketMount, Toleration
 from kvberth_schemas.manifests import Deployment, LabelSelector, PodSpec, StatefulSet, Workload
 from kvberth_schemas.wants import RestartPolicy
 
@@ -44,7 +51,7 @@ def shape_of(document: Mapping[str, Any]) -> PodShape | None:
     return PodShape(
         model=model,
         labels=template.labels,
-        requests=_requests(spec),
+        requests=as_resources(requested_resources(spec)),
         node_selector=dict(spec.node_selector or {}),
         node_affinity=spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None,
         anti_affinity=tuple(_anti_affinity(document)),
@@ -70,20 +77,6 @@ def _pretended(spec: PodSpec) -> Iterator[str]:
         yield f"lifecycle hooks of {engine.name}"
     if engine.startup_probe or engine.readiness_probe or engine.liveness_probe:
         yield f"probes of {engine.name}"
-
-
-def _requests(spec: PodSpec) -> Resources:
-    asked = requested_resources(spec)
-    zero = Decimal(0)
-    return Resources(
-        cpu_millis=_ceiling(asked.get("cpu", zero) * 1000),
-        memory_bytes=_ceiling(asked.get("memory", zero)),
-        gpus=sum(_ceiling(amount) for name, amount in asked.items() if name.endswith("/gpu")),
-    )
-
-
-def _ceiling(amount: Decimal) -> int:
-    return -int(-amount // 1)
 
 
 def _anti_affinity(document: Mapping[str, Any]) -> Iterator[LabelSelector]:
