@@ -263,6 +263,7 @@ def _not_found(said: Event) -> Event | None:
             model=said.model,
             workload=said.workload,
             why=_NOT_FOUND,
+            resource_version=said.resource_version,
         )
     if isinstance(said, NodeChangedV1):
         return NodeGoneV1(name=said.name, why=_NOT_FOUND)

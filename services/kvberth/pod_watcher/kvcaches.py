@@ -31,7 +31,14 @@ def trim_kvcache(item: KVCacheObject) -> KVCacheSpecV1:
 
 def kvcache_gone(spec: KVCacheSpecV1, why: str, *, by_user: bool) -> KVCacheGoneV1:
     """Return that a KVCache is gone; `by_user`: its live object was deleted while it was watched."""
-    return KVCacheGoneV1(uid=spec.uid, name=spec.name, namespace=spec.namespace, by_user=by_user, why=why)
+    return KVCacheGoneV1(
+        uid=spec.uid,
+        name=spec.name,
+        namespace=spec.namespace,
+        by_user=by_user,
+        why=why,
+        resource_version=spec.resource_version,
+    )
 
 
 def _manifest(item: KVCacheObject) -> dict[str, Any]:

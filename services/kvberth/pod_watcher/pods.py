@@ -89,6 +89,7 @@ def pod_gone(pod: Pod, workload: Owner | None, why: str) -> PodGoneV1:
         model=state.model,
         workload=workload,
         why=why,
+        resource_version=state.resource_version,
     )
 
 

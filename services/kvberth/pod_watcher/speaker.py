@@ -8,7 +8,7 @@ import structlog
 from kvberth.bus import BusError, Row, Writer
 from kvberth.pod_watcher.index import Index
 from kvberth.service import Telemetry
-from kvberth_schemas.events import NodeChangedV1, PodState
+from kvberth_schemas.events import KVCacheSpecV1, NodeChangedV1, PodState
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import EventSubject
 
@@ -79,6 +79,7 @@ class Speaker:
 
 def _same(before: Event, event: Event) -> bool:
     """Whether nothing but the resource version differs: much of an object is none of our business."""
-    if isinstance(event, PodState | NodeChangedV1) and isinstance(before, PodState | NodeChangedV1):
+    versioned = PodState | NodeChangedV1 | KVCacheSpecV1
+    if isinstance(event, versioned) and isinstance(before, versioned):
         event = event.model_copy(update={"resource_version": before.resource_version})
     return type(before) is type(event) and before == event

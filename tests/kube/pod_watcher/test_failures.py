@@ -1,4 +1,4 @@
-"""Restarts, leaders that go, watches that break or fall silent, a bus that dies: nothing false is said, nothing is lost."""
+"""Restarts, leaders that go, watches that break or fall silent: nothing false is said, nothing is lost."""
 
 import signal
 

@@ -42,7 +42,12 @@ async def test_a_node_is_followed_until_it_is_deleted(
     taint = {"key": "maintenance", "value": "soon", "effect": "NoExecute"}
     await merge(client, NODES, None, node, {"spec": {"unschedulable": None, "taints": [taint]}})
     await until(lambda: heard.node(node).taints == (Taint(**taint),))
-    unready = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting"}
+    unready = {
+        "type": "Ready",
+        "status": "Unknown",
+        "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting",
+    }
     await merge(client, NODES, None, node, {"status": {"conditions": [unready]}}, subresource="status")
     await until(lambda: not heard.node(node).ready)
     assert "Kubelet stopped posting" in heard.node(node).why
@@ -50,9 +55,7 @@ async def test_a_node_is_followed_until_it_is_deleted(
     await until(lambda: isinstance(heard.node(node), NodeGoneV1))
 
 
-async def test_a_heartbeat_of_a_node_is_no_news(
-    client: Client, node: str, watchers: Replicas, heard: Heard
-) -> None:
+async def test_a_heartbeat_of_a_node_is_no_news(client: Client, node: str, watchers: Replicas, heard: Heard) -> None:
     await watchers.start()
     await until(lambda: heard.fresh and heard.node(node) is not None and not heard.node(node).taints)
     before = heard.node(node)

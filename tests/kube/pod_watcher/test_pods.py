@@ -48,9 +48,7 @@ async def test_an_engine_is_followed_from_waiting_to_gone(
     assert not scheduled.ready
     assert scheduled.workload == Owner(kind="Deployment", name="llama", uid=deployment["metadata"]["uid"], wanted=1)
     assert scheduled.requests == Resources(cpu_millis=1000, memory_bytes=2**31 + 2**28, gpus=1)
-    assert scheduled.sockets == (
-        SocketMount(host_path=f"{DIRECTORY}/{namespace}/kv", mount_path="/var/run/vineyard"),
-    )
+    assert scheduled.sockets == (SocketMount(host_path=f"{DIRECTORY}/{namespace}/kv", mount_path="/var/run/vineyard"),)
     assert (scheduled.run_as_user, scheduled.supplemental_groups) == (1000, (2001, 2002))
     assert "nvidia.com/gpu" in {one.key for one in scheduled.tolerations}
 
