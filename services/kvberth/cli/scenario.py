@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import structlog
 import typer
@@ -13,6 +13,7 @@ from rich.console import Console
 from kvberth.cli.signals import on_signals, until_signal
 from kvberth.scenario import objects_named
 from kvberth.scenario.backend.bare import BareBackend
+from kvberth.scenario.backend.protocol import Backend
 from kvberth.scenario.format import FormatError, Scenario, load
 from kvberth.scenario.result import Outcome, document, failed, summary
 from kvberth.scenario.run import RunOptions, run_all
@@ -30,10 +31,19 @@ _CANNOT_RUN = 2
 def run(
     files: Annotated[list[Path], typer.Argument(help="Scenario files (docs/scenarios.md).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
-    backend: Annotated[str, typer.Option("--backend", help="'bare': a stack of its own on this machine.")] = "bare",
-    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="Run on a Kubernetes cluster.")] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", help="'bare': a stack of its own on this machine (the default); 'kubernetes'."),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Run on this Kubernetes cluster, where kvberth is installed.")
+    ] = None,
     node_driver: Annotated[
-        str | None, typer.Option("--node-driver", help="Command that takes nodes of a cluster down and up.")
+        str | None,
+        typer.Option(
+            "--node-driver",
+            help="Command for a cluster's machines: COMMAND kill|start|stop|pause|resume NODE.",
+        ),
     ] = None,
     time_factor: Annotated[
         float,
@@ -49,11 +59,10 @@ def run(
     """
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for the result
     out = Console(stderr=as_json, highlight=False, soft_wrap=True, markup=False)
-    if kubeconfig is not None or node_driver is not None or backend != "bare":
-        _cannot("scenarios run on the bare backend so far; the one for Kubernetes isn't built yet (use --backend bare)")
+    chosen = _backend(backend or ("kubernetes" if kubeconfig or node_driver else "bare"), kubeconfig, node_driver)
     scenarios = _load(files)
     outcomes: list[Outcome] = []
-    if asyncio.run(_run(scenarios, RunOptions(time_factor, keep), out, outcomes)):
+    if asyncio.run(_run(scenarios, chosen, RunOptions(time_factor, keep), out, outcomes)):
         raise typer.Exit(_INTERRUPTED)
     out.print(f"\n{summary(outcomes)}")
     if as_json:
@@ -70,13 +79,31 @@ def check(files: Annotated[list[Path], typer.Argument(help="Scenario files.")]) 
             sys.stdout.write(f"{path.name}: {line}\n")
 
 
-async def _run(
-    scenarios: list[tuple[Path, Scenario]], options: RunOptions, out: Console, outcomes: list[Outcome]
+def _backend(name: str, kubeconfig: Path | None, node_driver: str | None) -> Backend:
+    if name == "bare" and kubeconfig is None and node_driver is None:
+        return BareBackend()
+    if name != "kubernetes":
+        _cannot(f"--backend {name} does not go with these options; there are 'bare' and 'kubernetes'")
+    try:
+        from kvberth.scenario.backend.kubernetes.world import KubernetesBackend
+    except ImportError as error:
+        _cannot(f"this installation can't reach clusters ({error}); install kvberth[kubernetes]")
+    if kubeconfig is not None and not kubeconfig.is_file():
+        _cannot(f"there is no kubeconfig {kubeconfig}")
+    return KubernetesBackend(kubeconfig, node_driver)
+
+
+async def _run(  # what it tells stands in `outcomes`, also after Ctrl-C
+    scenarios: list[tuple[Path, Scenario]],
+    backend: Backend,
+    options: RunOptions,
+    out: Console,
+    outcomes: list[Outcome],
 ) -> bool:
     signalled = on_signals()
 
     async def work() -> None:
-        outcomes.extend(await run_all(scenarios, BareBackend(), options, out.print))
+        outcomes.extend(await run_all(scenarios, backend, options, out.print))
 
     return await until_signal(signalled, work())
 
@@ -96,6 +123,6 @@ def _load(files: list[Path]) -> list[tuple[Path, Scenario]]:
     return loaded
 
 
-def _cannot(sentence: str) -> None:
+def _cannot(sentence: str) -> NoReturn:
     Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(sentence)
     raise typer.Exit(_CANNOT_RUN)

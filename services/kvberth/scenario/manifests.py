@@ -1,11 +1,13 @@
 """Makes the text that is applied from a scenario's `apply:`. Reads the files it names; sends nothing."""
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from kvberth.scenario.durations import Timing
 from kvberth.scenario.format.manifests import Apply, Change
 from kvberth_schemas.manifests import RawObject, load_documents
 
@@ -38,6 +40,11 @@ def objects_of(text: str, namespace: str) -> dict[tuple[str, str, str], Object]:
         for item in load_documents(text, "")
         if item.kind and item.name
     }
+
+
+def linger_seconds(timing: Timing) -> int | None:
+    """Give what every applied KVCache gets as `spec.lingerSeconds`; None: what its manifest says."""
+    return max(1, math.ceil(timing.named["linger"])) if "linger" in timing.written else None
 
 
 def merged(value: Any, patch: Any) -> Any:  # noqa: ANN401 (any JSON)

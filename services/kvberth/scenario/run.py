@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kvberth.bus import BusError
-from kvberth.scenario.backend.protocol import Backend, ScenarioError, Setting
+from kvberth.scenario.backend.protocol import Backend, ScenarioError, Setting, Unfit
 from kvberth.scenario.capabilities import missing
 from kvberth.scenario.durations import DurationError
 from kvberth.scenario.format import Scenario
@@ -63,12 +63,16 @@ async def _run(outcome: Outcome, scenario: Scenario, setup: Setup) -> None:
         setup.say(f"  {timing.sentence()}")
     setting = Setting(scenario, setup.path.parent, timing)
     try:
+        scenario = await setup.backend.fitted(setting)
+        setting = replace(setting, scenario=scenario)
         async with setup.backend.world(setting) as world:
             await Teller(scenario, timing, setup.backend.abilities, world, outcome, setup.say).tell()
             if outcome.failures and setup.options.keep:
                 folder = setup.options.keep / setup.path.stem
                 await world.keep(folder)
                 setup.say(f"  logs and events are kept in {folder}")
+    except Unfit as reason:
+        outcome.skipped = str(reason)
     except (ScenarioError, BusError, OSError) as error:
         outcome.failures.append(Failure("start or end", "the stack starts, and ends without a trace", str(error)))
 

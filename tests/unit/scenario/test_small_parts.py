@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from kvberth.scenario import manifests
-from kvberth.scenario.backend.bare import environment, probes
+from kvberth.scenario.backend import probes
+from kvberth.scenario.backend.bare import environment
 from kvberth.scenario.backend.publish import changed
 from kvberth.scenario.durations import Timing
 from kvberth.scenario.format import parse
@@ -70,8 +71,8 @@ def test_a_file_that_nothing_changes_is_sent_as_it_is(tmp_path: Path) -> None:
 def test_waits_become_settings_and_linger_whole_seconds() -> None:
     timing = Timing({"node_lost": 300.0, "linger": 90.0, "own": 60.0}, 0.02)
     assert environment.settings(timing) == {"KVBERTH_NOT_READY_EVICTION_S": "6"}
-    assert environment.linger_seconds(timing) == 2
-    assert environment.linger_seconds(Timing()) is None
+    assert manifests.linger_seconds(timing) == 2
+    assert manifests.linger_seconds(Timing()) is None
 
 
 def test_nodes_become_v1_objects() -> None:

@@ -28,8 +28,10 @@ _STATES = (Entity.POD, Entity.NODE, Entity.STATUS, Entity.PROCESS)
 class Listener:
     """One onlooker, as an async context manager."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, source: Service = Service.SCHEDULER) -> None:
+        """`source` is who says what pods and nodes are."""
         self.url = url
+        self._source = source
         self.bus = Bus(BusSettings(url=url, service=Service.CLI, instance="scenario"))
         self.heard: list[Heard] = []
         self.overflown = False
@@ -77,7 +79,7 @@ class Listener:
             nodes=tuple(m for m in messages if isinstance(m, NodeChangedV1)),
             pods=tuple(pod for pod in pods if pod.role is PodRole.ENGINE),
             statuses=tuple(m for m in messages if isinstance(m, KVCacheStatusV1)),
-            scheduler_known=self._known(Service.SCHEDULER),
+            scheduler_known=self._known(self._source),
             placement_known=self._known(Service.PLACEMENT),
             heard=self.heard,
         )

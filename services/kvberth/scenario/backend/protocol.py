@@ -15,6 +15,10 @@ class ScenarioError(Exception):
     """A step could not be done, or the stack did not start or end; one sentence."""
 
 
+class Unfit(Exception):  # noqa: N818 (it is a reason, no error of the program)
+    """A scenario can't be told on this backend; it is skipped, and one sentence says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What a world is made from."""
@@ -51,6 +55,14 @@ class Backend(Protocol):
     name: str
     abilities: frozenset[str]
     """What it has of `kvberth.scenario.capabilities`: what it has is never skipped."""
+
+    async def fitted(self, setting: Setting) -> Scenario:
+        """Give the scenario as this backend tells it, before anything is started.
+
+        Raises:
+            Unfit: it can't be told here.
+            ScenarioError: nothing can be told here.
+        """
 
     def world(self, setting: Setting) -> AbstractAsyncContextManager[World]:
         """Run a stack of its own for a scenario; afterwards nothing of it is left, or ScenarioError says what."""

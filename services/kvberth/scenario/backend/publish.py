@@ -13,7 +13,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import Error as StreamError
 
 from kvberth.scenario.backend.protocol import ScenarioError
-from kvberth.scenario.facts import Heard
+from kvberth.scenario.facts import Heard, Mark
 from kvberth.scenario.format.verbs import Again, Publish
 from kvberth.scenario.judge.events import matches
 from kvberth_schemas.envelope import MESSAGE_ID, Envelope
@@ -48,6 +48,12 @@ async def publish(what: Publish, url: str, heard: Sequence[Heard]) -> str:
     finally:
         await client.close()
     return f"{len(body)} bytes on {subject}"
+
+
+def among(what: Publish, heard: Sequence[Heard], marks: Mapping[str, Mark]) -> Sequence[Heard]:
+    """Give the messages among which an earlier one is looked for."""
+    mark = what.again.since if what.again else None
+    return heard[marks[mark].heard :] if mark else heard
 
 
 async def _message(what: Publish, client: Client, heard: Sequence[Heard]) -> tuple[str, bytes, dict[str, str]]:

@@ -1,6 +1,5 @@
 """What a scenario's stack is told: its nodes as v1 objects, and its waits as settings. Pure."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -22,11 +21,6 @@ _SETTINGS: Final = {
 def settings(timing: Timing) -> dict[str, str]:
     """Give the environment that sets a scenario's waits."""
     return {_SETTINGS[name]: f"{value:g}" for name, value in timing.named.items() if name in _SETTINGS}
-
-
-def linger_seconds(timing: Timing) -> int | None:
-    """Give what every applied KVCache gets as `spec.lingerSeconds`; None: what its manifest says."""
-    return max(1, math.ceil(timing.named["linger"])) if "linger" in timing.written else None
 
 
 def node_object(spec: NodeSpec) -> dict[str, Any]:

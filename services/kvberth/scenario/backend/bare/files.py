@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from kvberth.scenario.backend.bare.probes import socket_of
+from kvberth.scenario.backend.probes import socket_of
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.facts import Place
 from kvberth.scenario.format.verbs import FileAct, Peer

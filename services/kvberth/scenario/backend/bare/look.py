@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kvberth.scenario.backend.bare import kernel, probes
+from kvberth.scenario.backend import probes
+from kvberth.scenario.backend.bare import kernel
 from kvberth.scenario.backend.bare.stack import BareStack
 from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.facts import Answer, Facts, Life, PathFact, Place, Sample

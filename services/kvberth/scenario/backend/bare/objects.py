@@ -1,16 +1,15 @@
 """Verbs that are requests to the scheduler: apply, delete, patch, scale, cordon, drain, node delete."""
 
 import asyncio
-import re
 from typing import Any
 
 import yaml
 
 from kvberth.bus import Bus, BusError, NoResponder
 from kvberth.scenario import manifests
-from kvberth.scenario.backend.bare.environment import linger_seconds
 from kvberth.scenario.backend.bare.look import Looker
 from kvberth.scenario.backend.protocol import ScenarioError, Setting
+from kvberth.scenario.backend.results import check_results, summary, told
 from kvberth.scenario.format import EngineTarget, Target
 from kvberth.scenario.format.manifests import Apply
 from kvberth.scenario.format.verbs import Delete, Patch, Scale
@@ -56,7 +55,7 @@ class Objects:
 
     async def _apply(self, apply: Apply) -> str:
         try:
-            found = manifests.texts(apply, self._setting.folder, linger_seconds(self._setting.timing))
+            found = manifests.texts(apply, self._setting.folder, manifests.linger_seconds(self._setting.timing))
         except (OSError, ValueError) as error:
             raise ScenarioError(f"nothing is applied: {error}") from error
         results: list[Result] = []
@@ -116,32 +115,7 @@ class Objects:
                 return reply
 
 
-def check_results(apply: Apply, results: list[Result]) -> str:
-    """Hold the answers against what `apply:` expects; pure. Raises ScenarioError."""
-    refused = {result.name: result for result in results if result.outcome is Outcome.REFUSED}
-    accepted = sorted(result.name for result in results if result.outcome is Outcome.ACCEPTED)
-    for name, result in refused.items():
-        if name not in apply.refused:
-            raise ScenarioError(f"refused: {_told(result)}")
-    for name, pattern in apply.refused.items():
-        if name not in refused:
-            raise ScenarioError(f"'{name}' should have been refused with '{pattern}', but was not; {_summary(results)}")
-        if not re.search(pattern, _told(refused[name])):
-            raise ScenarioError(f"'{name}' should have been refused with '{pattern}', but: {_told(refused[name])}")
-    if apply.accepted is not None and accepted != sorted(apply.accepted):
-        raise ScenarioError(f"accepted should have been {sorted(apply.accepted)}, but was {accepted}")
-    return _summary(results)
-
-
 def _accepted(reply: Reply) -> str:
     if reply.refused:
-        raise ScenarioError("; ".join(_told(result) for result in reply.results if result.outcome is Outcome.REFUSED))
-    return _summary(list(reply.results))
-
-
-def _summary(results: list[Result]) -> str:
-    return ", ".join(f"{result.kind}/{result.name} {result.outcome}" for result in results)
-
-
-def _told(result: Result) -> str:
-    return f"{result.kind}/{result.name}: {': '.join(filter(None, (result.field, result.sentence)))}"
+        raise ScenarioError("; ".join(told(result) for result in reply.results if result.outcome is Outcome.REFUSED))
+    return summary(list(reply.results))

@@ -1,7 +1,6 @@
 """The bare backend: a stack per scenario, and what its verbs do to it."""
 
 import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,12 +12,12 @@ from kvberth.scenario.backend.bare.nodes import AddedNodes
 from kvberth.scenario.backend.bare.objects import Objects
 from kvberth.scenario.backend.bare.signals import Signals
 from kvberth.scenario.backend.bare.stack import BareStack
+from kvberth.scenario.backend.keeping import keep_events
 from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.backend.protocol import ScenarioError, Setting
-from kvberth.scenario.backend.publish import publish
+from kvberth.scenario.backend.publish import among, publish
 from kvberth.scenario.facts import Facts, Heard, Mark
-from kvberth.scenario.format import Expectation, Step
-from kvberth.scenario.format.verbs import Publish
+from kvberth.scenario.format import Expectation, Scenario, Step
 from kvberth_schemas.manifests import load_documents
 
 READY_WITHIN_S = 60.0
@@ -72,7 +71,7 @@ class BareWorld:
             case "node_label":
                 return await self.added.label(value, self._signals)
             case "publish":
-                return await publish(value, self._listener.url, _since(value, self.heard, marks))
+                return await publish(value, self._listener.url, among(value, self.heard, marks))
             case "files":
                 return await asyncio.to_thread(files.act, value, self._stack.layout.root)
             case "peer":
@@ -107,10 +106,7 @@ class BareWorld:
                 )
         if self._stack.output.exists():
             shutil.copy(self._stack.output, folder / "up.log")
-        with (folder / "events.jsonl").open("w") as out:
-            for one in self.heard:
-                about = {"time": one.time.isoformat(), "id": one.id, "subject": one.subject, "type": one.type}
-                out.write(json.dumps({**about, "cause": one.cause, "data": one.body}) + "\n")
+        keep_events(folder, self.heard)
 
 
 class BareBackend:
@@ -118,6 +114,10 @@ class BareBackend:
 
     name = "bare"
     abilities = frozenset({"bare"})
+
+    async def fitted(self, setting: Setting) -> Scenario:
+        """Everything can be told here as it is written."""
+        return setting.scenario
 
     @asynccontextmanager
     async def world(self, setting: Setting) -> AsyncIterator[BareWorld]:
@@ -139,12 +139,6 @@ class BareBackend:
             left = await stack.end()
         if left:
             raise ScenarioError(f"the stack left something behind: {'; '.join(left)}")
-
-
-def _since(what: Publish, heard: Sequence[Heard], marks: Mapping[str, Mark]) -> Sequence[Heard]:
-    """Give the messages among which an earlier one is looked for."""
-    mark = what.again.since if what.again else None
-    return heard[marks[mark].heard :] if mark else heard
 
 
 def _nodes(setting: Setting) -> tuple[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Looks at sockets, paths, metrics and logs of a bare stack, each look with a deadline."""
+"""Looks at sockets, paths, metrics and logs of a stack, from the machine that it is on; each look with a deadline."""
 
 import asyncio
 import json

@@ -1,0 +1,151 @@
+"""What a cluster can give a scenario: which node is which, and what can't be told there. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kvberth.scenario.capabilities import missing
+from kvberth.scenario.durations import Timing
+from kvberth.scenario.format import Scenario, Step
+from kvberth.scenario.format.verbs import NodeSpec
+from kvberth_schemas.quantity import parse_bytes, parse_cpu
+
+Json = Mapping[str, Any]
+
+ABILITIES: Final = frozenset({"kubernetes", "kubelet", "budgets", "quota", "prestop", "rollout"})
+"""What scenarios may ask for with `needs` and `requires`: the API server and the kubelets bring it."""
+
+GPU: Final = "nvidia.com/gpu"
+_NO_VERB: Final = {
+    "files": "files of a node can't be changed there",
+    "peer": "no peer can be put at a socket there",
+    "node_add": "a cluster's nodes are given",
+}
+_DRIVEN: Final = frozenset({"node_down", "node_up", "node_delete"})
+_WAITS: Final = frozenset({"node_not_ready", "empty_directory", "engine_backoff"})
+"""Waits of the product that are settings of services which a cluster shares; the others stand in manifests."""
+
+
+def unfit(scenario: Scenario, timing: Timing, *, has_driver: bool) -> str | None:
+    """Say why a scenario can't be told on a cluster; None where it can."""
+    if scenario.nodes_file is not None:
+        return "a cluster's nodes are given, this scenario brings its own (nodes_file)"
+    if scenario.options.env:
+        return f"services of a cluster keep their settings, this scenario sets {', '.join(scenario.options.env)}"
+    if waits := sorted(_WAITS & timing.written.keys()):
+        return f"services of a cluster keep their settings, this scenario sets {', '.join(waits)}"
+    for number, step in scenario.all_steps():
+        lacks = None if missing(step.needs, step.requires, ABILITIES) else _lacks(step, has_driver=has_driver)
+        if lacks:
+            return f"step {number}: {lacks}"
+    return None
+
+
+def assigned(wanted: Sequence[NodeSpec], there: Sequence[Json]) -> dict[str, str]:
+    """Give the cluster's node for each of the scenario's: the one of that name, else the next by name.
+
+    Raises:
+        ValueError: there are too few; one sentence.
+    """
+    names = sorted(node["metadata"]["name"] for node in there)
+    same = {spec.name: spec.name for spec in wanted if spec.name in names}
+    rest = iter([name for name in names if name not in same])
+    found = {spec.name: same.get(spec.name) or next(rest, "") for spec in wanted}
+    if "" in found.values():
+        raise ValueError(f"the scenario has {len(wanted)} nodes, the cluster {len(names)} ({', '.join(names)})")
+    return found
+
+
+def too_small(spec: NodeSpec, node: Json) -> str | None:
+    """Say what a node of the cluster has not as the scenario means it; None where it fits."""
+    has = node["status"].get("allocatable", {})
+    gpus = int(has.get(GPU, 0))
+    if gpus != spec.gpus:
+        return f"{spec.name} is meant to have {spec.gpus} GPUs, the node {node['metadata']['name']} has {gpus}"
+    for name, meant, parse in (("cpu", spec.cpu, parse_cpu), ("memory", spec.memory, parse_bytes)):
+        exact = name in spec.model_fields_set
+        there = parse(str(has.get(name, "0")))
+        if there < parse(meant) or (exact and there != parse(meant)):
+            whose = node["metadata"]["name"]
+            return f"{spec.name} is meant to have {meant} {name}, the node {whose} has {has.get(name)}"
+    return None
+
+
+def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
+    """Give the scenario with the cluster's names of its nodes, wherever it names one."""
+    changed = {old: new for old, new in names.items() if old != new}
+    if not changed:
+        return scenario
+    raw = scenario.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    raw["nodes"] = [spec.model_dump(mode="json", exclude_unset=True) for spec in scenario.nodes]  # defaults, too
+    return Scenario.model_validate(_replaced(raw, changed))
+
+
+def labels_of(spec: NodeSpec, node: Json) -> dict[str, str | None]:
+    """Give the change that makes a node's labels those of the scenario; None removes one."""
+    has = node["metadata"].get("labels") or {}
+    wanted: dict[str, str | None] = {key: value for key, value in spec.labels.items() if has.get(key) != value}
+    default = NodeSpec(name="any").labels
+    return wanted | {key: None for key in default if key in has and key not in spec.labels}
+
+
+def _lacks(step: Step, *, has_driver: bool) -> str | None:
+    if step.kind in _NO_VERB:
+        return _NO_VERB[step.kind]
+    target = getattr(step.value, "target", step.value)
+    service = getattr(getattr(target, "service", None), "name", None)
+    is_runner = step.kind in {"pause", "resume"} and service == "runner"
+    if (step.kind in _DRIVEN or is_runner) and not has_driver:
+        return f"'{step.kind}' needs a command that handles nodes (--node-driver)"
+    if service == "runner" and not is_runner:
+        return "a kubelet can be paused and resumed, nothing else"
+    if getattr(target, "kind", None) == "up":
+        return "there is no 'kvberth up'"
+    if step.kind in {"stop", "start"} and service == "node_agent":
+        return "an agent can't be kept away from one node"
+    return None
+
+
+def _replaced(value: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 (any JSON)
+    if isinstance(value, str):
+        return _words(value, names)
+    if isinstance(value, Mapping):
+        return {_words(key, names): _replaced(inner, names) for key, inner in value.items()}
+    return [_replaced(item, names) for item in value] if isinstance(value, list) else value
+
+
+def _words(text: str, names: Mapping[str, str]) -> str:
+    # All at once, so that two names that change places do not become one.
+    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w-])(?:{pattern})(?![\w-])", lambda found: names[found[0]], text)
+
+
+def spare(there: Iterable[Json], used: Iterable[str]) -> list[str]:
+    """Give the nodes that the scenario does not know, and that take engines: nothing may come there."""
+    known = set(used)
+    return [
+        node["metadata"]["name"]
+        for node in there
+        if node["metadata"]["name"] not in known and not node["spec"].get("unschedulable")
+    ]
+
+
+def undone(former: Json, now: Json) -> dict[str, Any]:
+    """Give the merge patch that brings back a node's labels, taints and cordon; empty where nothing differs."""
+    labels, were = now["metadata"].get("labels") or {}, former["metadata"].get("labels") or {}
+    changes: dict[str, str | None] = {key: value for key, value in were.items() if labels.get(key) != value}
+    changes |= {key: None for key in labels if key not in were}
+    body: dict[str, Any] = {"metadata": {"labels": changes}} if changes else {}
+    spec: dict[str, Any] = {}
+    if bool(now["spec"].get("unschedulable")) != bool(former["spec"].get("unschedulable")):
+        spec["unschedulable"] = former["spec"].get("unschedulable")
+    taints, had = (_chosen_taints(node) for node in (now, former))
+    if taints != had:
+        kept = [taint for taint in now["spec"].get("taints") or () if taint not in taints]
+        spec["taints"] = kept + had
+    return body | ({"spec": spec} if spec else {})
+
+
+def _chosen_taints(node: Json) -> list[Json]:
+    """Give the taints that people set; the others are Kubernetes' own."""
+    return [taint for taint in node["spec"].get("taints") or () if not taint["key"].startswith("node.kubernetes.io/")]

@@ -1,0 +1,169 @@
+"""The witnesses of a cluster: put on its nodes, asked, and taken away again."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kvberth.kube import KubeError
+from kvberth.kube.resources import DAEMON_SETS, PODS
+from kvberth.scenario.backend.kubernetes.api import Api, Json
+from kvberth.scenario.backend.kubernetes.processes import Process
+from kvberth.scenario.backend.kubernetes.witness import PORT, ROOT, TOKEN_VARIABLE
+from kvberth.scenario.backend.protocol import ScenarioError
+from kvberth.scenario.facts import Answer, PathFact
+
+NAME: Final = "kvberth-scenario-witness"
+READY_WITHIN_S: Final = 60.0
+_POLL_S = 0.2
+_LABELS: Final = {"app.kubernetes.io/name": NAME}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of one node."""
+
+    sockets: tuple[tuple[int | None, str], ...] = ()
+    """Paths below the node's root for sockets; with a pid, as that process sees them."""
+    paths: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    """Whose processes are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a node's witness answered."""
+
+    sockets: Mapping[tuple[int | None, str], Answer] = field(default_factory=dict)
+    paths: Mapping[str, PathFact] = field(default_factory=dict)
+    processes: Sequence[Process] = ()
+
+
+class Eyes:
+    """The witnesses of one scenario."""
+
+    def __init__(self, api: Api, namespace: str, image: str) -> None:
+        self._api, self._namespace, self._image = api, namespace, image
+        self._token = secrets.token_hex(16)
+        self._pods: dict[str, str] = {}
+
+    async def open(self, nodes: Sequence[str]) -> None:
+        """Put a witness on every node and wait until those of `nodes` answer.
+
+        Raises:
+            ScenarioError: one does not in time.
+            KubeError: the API server refuses.
+        """
+        await self.close()
+        await self._api.apply(DAEMON_SETS, manifest(self._namespace, self._image, self._token))
+        deadline = asyncio.get_running_loop().time() + READY_WITHIN_S
+        while True:
+            await self._find()
+            silent = [node for node in nodes if await self._is_silent(node)]
+            if not silent:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise ScenarioError(
+                    f"no witness answers on {', '.join(silent)} within {READY_WITHIN_S:g} s; see the pods of DaemonSet "
+                    f"{self._namespace}/{NAME} (image {self._image})"
+                )
+            await asyncio.sleep(_POLL_S)
+
+    async def close(self) -> None:
+        """Take them away, and wait until their pods are gone, so that a later one's are not taken for them."""
+        await self._api.delete(DAEMON_SETS, self._namespace, NAME)
+        deadline = asyncio.get_running_loop().time() + READY_WITHIN_S
+        while pods := await self._api.list(PODS, self._namespace, _selector()):
+            if asyncio.get_running_loop().time() > deadline:
+                names = ", ".join(pod["metadata"]["name"] for pod in pods)
+                raise ScenarioError(f"the witnesses {names} are still there {READY_WITHIN_S:g} s after their deletion")
+            await asyncio.sleep(_POLL_S)
+
+    async def ask(self, node: str, question: Question) -> Told:
+        """Ask one node.
+
+        Raises:
+            KubeError: its witness does not answer.
+        """
+        body = {
+            "sockets": [{"pid": pid, "path": path} for pid, path in question.sockets],
+            "paths": question.paths,
+            "containers": question.containers,
+        }
+        said = await self._send(node, "/look", body)
+        return Told(
+            {where: Answer(**raw) for where, raw in zip(question.sockets, said["sockets"], strict=True)},
+            {path: PathFact(**raw) for path, raw in zip(question.paths, said["paths"], strict=True)},
+            [Process.from_json(raw) for raw in said["processes"]],
+        )
+
+    async def signal(self, node: str, process: Process, name: str) -> bool:
+        """Send a signal to a process; give whether it still lived.
+
+        Raises:
+            KubeError: the node's witness does not answer.
+        """
+        body = {"pid": process.pid, "started": process.started, "signal": name}
+        return bool((await self._send(node, "/signal", body))["sent"])
+
+    async def _send(self, node: str, path: str, body: Json) -> Json:
+        if node not in self._pods:
+            await self._find()
+        if node not in self._pods:
+            raise KubeError(f"the node {node} has no witness")
+        answer = await self._api.proxy(self._namespace, self._pods[node], PORT, f"{path}?token={self._token}", body)
+        said: Json = json.loads(answer)
+        return said
+
+    async def _is_silent(self, node: str) -> bool:
+        try:
+            await self.ask(node, Question())
+        except KubeError:
+            return True
+        return False
+
+    async def _find(self) -> None:
+        pods = await self._api.list(PODS, self._namespace, _selector())
+        self._pods = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+def _selector() -> str:
+    return ",".join(f"{key}={value}" for key, value in _LABELS.items())
+
+
+def manifest(namespace: str, image: str, token: str) -> dict[str, Any]:
+    """Give the DaemonSet of the witnesses; pure."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": NAME, "namespace": namespace, "labels": _LABELS},
+        "spec": {
+            "selector": {"matchLabels": _LABELS},
+            "template": {"metadata": {"labels": _LABELS}, "spec": _pod(image, token)},
+        },
+    }
+
+
+def _pod(image: str, token: str) -> dict[str, Any]:
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "hostPID": True,
+        "terminationGracePeriodSeconds": 0,
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [
+            {
+                "name": "witness",
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["python", "-m", "kvberth.scenario.backend.kubernetes.witness"],
+                "env": [{"name": TOKEN_VARIABLE, "value": token}],
+                # It reads the environments of other users' processes and sends them signals, whatever confines them.
+                "securityContext": {"privileged": True, "runAsUser": 0},
+                "volumeMounts": [{"name": "caches", "mountPath": ROOT, "readOnly": True}],
+            }
+        ],
+        "volumes": [{"name": "caches", "hostPath": {"path": ROOT, "type": "DirectoryOrCreate"}}],
+    }

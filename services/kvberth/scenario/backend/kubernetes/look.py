@@ -1,0 +1,201 @@
+"""Finds out what expectations are about on a cluster, and only that. Changes nothing."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kvberth.kube import KubeError
+from kvberth.kube.resources import KVCACHES, LEASES, NODES, PODS
+from kvberth.scenario.backend import probes
+from kvberth.scenario.backend.kubernetes import observed
+from kvberth.scenario.backend.kubernetes.api import Api, Json
+from kvberth.scenario.backend.kubernetes.eyes import Eyes, Question, Told
+from kvberth.scenario.backend.kubernetes.observed import Being
+from kvberth.scenario.facts import Answer, Facts, Heard, PathFact, Place, Sample
+from kvberth.scenario.format import Expectation, Target
+from kvberth.scenario.judge.lives import resolve
+
+_HTTP_PORT = 8080
+_LEASES = {"placement": "kvberth-placement", "scheduler": "kvberth-pod-watcher"}
+
+
+@dataclass
+class Looker:
+    """Looks at one cluster."""
+
+    api: Api
+    eyes: Eyes
+    nodes: list[str]
+    """Those of the scenario: only their sockets are asked."""
+    heard: Sequence[Heard]
+    down: set[str] = field(default_factory=set)
+    """Nodes that were taken down: there is nobody to ask, and nothing runs."""
+
+    async def look(self, expectations: Sequence[Expectation]) -> Facts:
+        """Give the facts as they are now. Raises KubeError where the API server does not answer."""
+        parts = [part for item in expectations for part in item.parts()]
+        kinds = {part.kind for part in parts}
+        pods, nodes, kvcaches = await asyncio.gather(
+            self.api.list(PODS),
+            self.api.list(NODES) if "node" in kinds else _nothing(),
+            self.api.list(KVCACHES) if kinds & {"condition", "status"} else _nothing(),
+        )
+        questions = self._questions(parts, pods)
+        told = await self._ask(questions)
+        found = list(observed.beings(pods, {node: one.processes for node, one in told.items()}))
+        statuses = (observed.status_of(one) for one in kvcaches)
+        facts = Facts(
+            at=datetime.now(UTC),
+            nodes=tuple(map(observed.node_state, nodes)),
+            pods=observed.engines(pods),
+            statuses=tuple(status for status in statuses if status is not None),
+            heard=self.heard,
+            lives=tuple(being.life for being in found),
+            answers=self._answers(questions, told),
+            paths=_paths(parts, told),
+        )
+        facts = replace(
+            facts,
+            given=await self._given(found) if "reaches" in kinds else {},
+            metrics=await self._metrics([part.value.of for part in parts if part.kind == "metric"], pods),
+            logs={str(p.value.of): await self._log(p.value.of, pods) for p in parts if p.kind == "log"},
+        )
+        return replace(facts, at=datetime.now(UTC))
+
+    async def beings(self) -> list[Being]:
+        """Give every process that has a role."""
+        pods = await self.api.list(PODS)
+        told = await self._ask(self._questions([], pods))
+        return list(observed.beings(pods, {node: one.processes for node, one in told.items()}))
+
+    async def leader(self, role: str) -> str | None:
+        """Give the pod that leads among the replicas of a service; None where there is no Lease or no holder."""
+        lease = await self.api.get(LEASES, observed.INSTALLED, _LEASES[role]) if role in _LEASES else None
+        holder = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+        return holder.partition("_")[0] or None
+
+    def _questions(self, parts: Sequence[Expectation], pods: Iterable[Json]) -> dict[str, Question]:
+        containers: dict[str, list[str]] = {}
+        kvcaches = set()
+        for pod in pods:
+            node = pod["spec"].get("nodeName")
+            if node and observed.role(pod) is not None:
+                containers.setdefault(node, []).extend(observed.container_ids(pod))
+            if observed.role(pod) == "cache":
+                kvcaches.add((pod["metadata"]["namespace"], pod["metadata"]["labels"][observed.CACHE_LABEL]))
+        sockets = {node: set(found) for node, found in self._sockets(parts, kvcaches).items()}
+        paths: dict[str, set[str]] = {}
+        for part in parts:
+            if part.kind == "path":
+                paths.setdefault(part.value.node, set()).add(part.value.path)
+        return {
+            node: Question(
+                tuple(sorted((None, path) for path in sockets.get(node, ()))),
+                tuple(sorted(paths.get(node, ()))),
+                tuple(containers.get(node, ())),
+            )
+            for node in (sockets.keys() | paths.keys() | containers.keys()) - self.down
+        }
+
+    def _sockets(self, parts: Sequence[Expectation], kvcaches: set[tuple[str, str]]) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for part in parts:
+            value: Any = part.value
+            if part.kind in {"caches", "reaches"}:
+                for node in self.nodes:
+                    found.setdefault(node, []).append(_path(value.namespace, value.kvcache))
+            elif part.kind == "socket":
+                found.setdefault(value.node, []).append(_path(value.namespace, value.kvcache))
+            elif part.kind in {"same", "changed"}:
+                for node in self.nodes:
+                    found.setdefault(node, []).extend(_path(*one) for one in kvcaches)
+        return found
+
+    async def _ask(self, questions: Mapping[str, Question]) -> dict[str, Told]:
+        asked = list(questions)
+        answers = await asyncio.gather(*(self._ask_node(node, questions[node]) for node in asked))
+        return dict(zip(asked, answers, strict=True))
+
+    async def _ask_node(self, node: str, question: Question) -> Told:
+        try:
+            return await self.eyes.ask(node, question)
+        except KubeError as error:
+            silent = Answer("other", detail=f"the witness of {node} can't be asked: {error}")
+            return Told(dict.fromkeys(question.sockets, silent), dict.fromkeys(question.paths, PathFact("other")))
+
+    def _answers(self, questions: Mapping[str, Question], told: Mapping[str, Told]) -> dict[Place, Answer]:
+        found = {
+            Place(node, *path.split("/")[:2]): told[node].sockets[None, path]
+            for node, question in questions.items()
+            for _, path in question.sockets
+        }
+        return found | {
+            Place(node, *place[1:]): Answer("missing", detail=f"the node {node} is down")
+            for node in self.down
+            for place in list(found)
+        }
+
+    async def _given(self, found: Sequence[Being]) -> dict[str, Answer]:
+        engines = [one for one in found if one.life.socket and one.process.socket]
+        questions = [Question(sockets=((one.process.pid, one.process.socket or ""),)) for one in engines]
+        told = await asyncio.gather(*(self._ask_node(o.node, q) for o, q in zip(engines, questions, strict=True)))
+        return {one.life.socket or "": next(iter(t.sockets.values())) for one, t in zip(engines, told, strict=True)}
+
+    async def _metrics(self, targets: Sequence[Target], pods: Sequence[Json]) -> dict[str, Sequence[Sample] | str]:
+        return {str(target): await self._scrape(target, pods) for target in targets}
+
+    async def _scrape(self, target: Target, pods: Sequence[Json]) -> Sequence[Sample] | str:
+        pod = await self._pod_of(target, pods)
+        if isinstance(pod, str):
+            return pod
+        port = _HTTP_PORT
+        if target.kind == "engine":
+            port = (observed.engine_container(pod).get("ports") or [{"containerPort": 8000}])[0]["containerPort"]
+        meta = pod["metadata"]
+        try:
+            text = await self.api.proxy(meta["namespace"], meta["name"], port, "/metrics")
+        except KubeError as error:
+            return str(error)
+        return probes.parse_metrics(text.decode(errors="replace"))
+
+    async def _log(self, target: Target, pods: Sequence[Json]) -> Sequence[str] | str:
+        pod = await self._pod_of(target, pods)
+        if isinstance(pod, str):
+            return pod
+        meta = pod["metadata"]
+        container = observed.engine_container(pod) if target.kind == "engine" else pod["spec"]["containers"][0]
+        return await self.api.log(meta["namespace"], meta["name"], container["name"])
+
+    async def _pod_of(self, target: Target, pods: Sequence[Json]) -> Json | str:
+        """Give the one pod that a target means, the leader where a service has several; or why there is none."""
+        found = [pod for pod in pods if _stands_for(pod, target)]
+        if len(found) > 1 and target.kind == "service":
+            leader = await self.leader(target.value.name)
+            found = [pod for pod in found if pod["metadata"]["name"] == leader] or found
+        return found[0] if len(found) == 1 else f"{target} is {len(found)} pods, where one is meant"
+
+
+def _stands_for(pod: Json, target: Target) -> bool:
+    """Whether a pod is a target's."""
+    what = observed.role(pod)
+    if what is None:
+        return False
+    life = replace(observed.life_of(observed.pod_state(pod)), role=what)
+    if what == "cache":
+        life = replace(life, owner=pod["metadata"]["labels"][observed.CACHE_LABEL])
+    return bool(resolve(target, [life]))
+
+
+def _paths(parts: Iterable[Expectation], told: Mapping[str, Told]) -> dict[tuple[str, str], PathFact]:
+    wanted = [(part.value.node, part.value.path) for part in parts if part.kind == "path"]
+    return {(node, path): told[node].paths[path] if node in told else PathFact("other") for node, path in wanted}
+
+
+def _path(namespace: str, kvcache: str) -> str:
+    return f"{namespace}/{kvcache}/vineyard.sock"
+
+
+async def _nothing() -> list[Json]:
+    return []

@@ -1,0 +1,87 @@
+"""The witness of a node: a small server in a pod of its own that says what the node's kernel and sockets say.
+
+It knows nothing of the product but the register request of Vineyard's protocol, decides nothing, and sends the signals
+that a scenario asks for. Who asks must know its token; it is asked through the API server's proxy.
+
+Run as ``python -m kvberth.scenario.backend.kubernetes.witness``, settings from WITNESS_* in the environment.
+"""
+
+import asyncio
+import hmac
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from kvberth.scenario.backend import probes
+from kvberth.scenario.backend.kubernetes import processes
+
+PORT: Final = 8099
+ROOT: Final = "/var/run/vineyard-kubernetes"
+TOKEN_VARIABLE: Final = "WITNESS_TOKEN"  # noqa: S105 (the variable's name, no secret)
+
+Json = dict[str, Any]
+
+
+class Witness:
+    """What one node's witness answers."""
+
+    def __init__(self, token: str, root: Path, proc: Path = processes.PROC) -> None:
+        self._token, self._root, self._proc = token, root, proc
+
+    def application(self) -> web.Application:
+        """Give the server."""
+        application = web.Application()
+        application.router.add_post("/look", self._look)
+        application.router.add_post("/signal", self._signal)
+        return application
+
+    async def _look(self, request: web.Request) -> web.Response:
+        asked = await self._asked(request)
+        answers = await asyncio.gather(*(self._ask(where) for where in asked.get("sockets", ())))
+        paths = [asdict(probes.look_at(self._root / path)) for path in asked.get("paths", ())]
+        found = await asyncio.to_thread(self._processes, asked.get("containers", ()))
+        return web.json_response({"sockets": answers, "paths": paths, "processes": found})
+
+    async def _signal(self, request: web.Request) -> web.Response:
+        asked = await self._asked(request)
+        pid = int(asked["pid"])
+        if processes.start_of(pid, self._proc) != asked["started"]:
+            return web.json_response({"sent": False})
+        try:
+            os.kill(pid, signal.Signals[f"SIG{asked['signal']}"])
+        except ProcessLookupError:
+            return web.json_response({"sent": False})
+        return web.json_response({"sent": True})
+
+    async def _asked(self, request: web.Request) -> Json:
+        if not hmac.compare_digest(request.query.get("token", ""), self._token):
+            raise web.HTTPForbidden(text="this witness answers to the scenario that started it, by its token")
+        asked: Json = await request.json()
+        return asked
+
+    async def _ask(self, where: Mapping[str, Any]) -> Json:
+        """Ask a socket below the node's root, or, with a pid, where that process finds it."""
+        try:
+            root = self._root if where.get("pid") is None else self._proc / str(where["pid"]) / "root"
+            path = processes.within(root, where["path"])
+        except OSError as error:
+            return {"state": "other", "detail": str(error)}
+        return asdict(await probes.ask(path))
+
+    def _processes(self, ids: Sequence[str]) -> list[Json]:
+        return [one.as_json() for one in processes.in_containers(frozenset(ids), self._proc)] if ids else []
+
+
+def main() -> None:
+    """Serve until a signal comes."""
+    witness = Witness(os.environ[TOKEN_VARIABLE], Path(os.environ.get("WITNESS_ROOT", ROOT)))
+    web.run_app(witness.application(), port=PORT, print=None, access_log=None)
+
+
+if __name__ == "__main__":
+    main()

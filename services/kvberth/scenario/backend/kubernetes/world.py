@@ -1,0 +1,236 @@
+"""The Kubernetes backend: one cluster on which kvberth is installed, for one scenario after the other."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvberth.kube import ClientSettings, KubeError
+from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, EVENTS, KVCACHES, NODES, PODS
+from kvberth.scenario.backend.keeping import keep_events
+from kvberth.scenario.backend.kubernetes import cluster, observed
+from kvberth.scenario.backend.kubernetes.api import Api, open_client
+from kvberth.scenario.backend.kubernetes.driver import NodeDriver
+from kvberth.scenario.backend.kubernetes.eyes import Eyes
+from kvberth.scenario.backend.kubernetes.forward import Forward
+from kvberth.scenario.backend.kubernetes.look import Looker
+from kvberth.scenario.backend.kubernetes.nodes import Nodes
+from kvberth.scenario.backend.kubernetes.objects import Objects
+from kvberth.scenario.backend.kubernetes.observed import INSTALLED
+from kvberth.scenario.backend.kubernetes.signals import Signals
+from kvberth.scenario.backend.listener import Listener
+from kvberth.scenario.backend.protocol import ScenarioError, Setting, Unfit
+from kvberth.scenario.backend.publish import among, publish
+from kvberth.scenario.facts import Facts, Heard, Mark
+from kvberth.scenario.format import Expectation, Scenario, Step
+from kvberth_schemas.subjects import Service
+
+READY_WITHIN_S = 120.0
+QUIET_S = 1.0
+"""The bus has told its history once it says nothing for so long."""
+_NATS_PORT = 4222
+_AGENT, _DECIDERS = "kvberth-node", ("nats", "placement", "pod-watcher")
+
+
+@dataclass
+class ClusterWorld:
+    """The cluster, while a scenario is told on it."""
+
+    api: Api
+    listener: Listener
+    looker: Looker
+    objects: Objects
+    nodes: Nodes
+    signals: Signals
+
+    @property
+    def heard(self) -> Sequence[Heard]:
+        """Everything that was said on the bus since the scenario began."""
+        return self.listener.heard
+
+    async def changed(self, timeout_s: float) -> None:
+        """Wait until something new was said, at most so long."""
+        await self.listener.changed(timeout_s)
+
+    async def look(self, expectations: Sequence[Expectation]) -> Facts:
+        """Find out what expectations are about."""
+        if self.listener.overflown:
+            raise ScenarioError(f"the bus said more than {len(self.heard)} messages; a scenario keeps no more")
+        try:
+            return await self.looker.look(expectations)
+        except KubeError as error:
+            raise ScenarioError(f"the cluster can't be looked at: {error}") from error
+
+    async def do(self, step: Step, marks: Mapping[str, Mark]) -> str:
+        """Carry out a verb."""
+        try:
+            return await self._do(step.kind, step.value, marks)
+        except KubeError as error:
+            raise ScenarioError(str(error)) from error
+
+    async def _do(self, kind: str, value: Any, marks: Mapping[str, Mark]) -> str:  # noqa: ANN401 (a verb's own type)
+        match kind:
+            case "apply" | "delete" | "patch" | "scale":
+                return str(await getattr(self.objects, kind)(value))
+            case "cordon" | "uncordon":
+                return await self.nodes.change(value, {"spec": {"unschedulable": True if kind == "cordon" else None}})
+            case "drain":
+                await self.nodes.change(value, {"spec": {"unschedulable": True}})
+                return await self.objects.drain(value)
+            case "node_label":
+                return await self.nodes.label(value)
+            case "node_down" | "node_up" | "node_delete":
+                return str(await getattr(self.nodes, kind.removeprefix("node_"))(value))
+            case "kill":
+                return await self.signals.kill(value.target, value.signal)
+            case "pause" | "resume" | "restart" | "stop" | "start":
+                return str(await getattr(self.signals, kind)(value))
+            case "wipe":
+                return await self.signals.wipe_nats()
+            case "publish":
+                return await publish(value, self.listener.url, among(value, self.heard, marks))
+        raise ScenarioError(f"a cluster has no verb '{kind}'")
+
+    async def ready(self, nodes: Sequence[str]) -> None:
+        """Wait until the install works and the bus has told its history, which is no part of the scenario."""
+        deadline = asyncio.get_running_loop().time() + READY_WITHIN_S
+        while lacks := await self._lacks(nodes):
+            if asyncio.get_running_loop().time() > deadline:
+                raise ScenarioError(f"kvberth does not work on this cluster: {lacks}, for {READY_WITHIN_S:g} s")
+            await self.changed(0.2)
+        heard = -1
+        while heard != len(self.heard):
+            heard = len(self.heard)
+            await asyncio.sleep(QUIET_S)  # silence is what is waited for
+        self.listener.heard.clear()
+
+    async def _lacks(self, nodes: Sequence[str]) -> str | None:
+        pods = [pod for pod in await self.api.list(PODS, INSTALLED) if "deletionTimestamp" not in pod["metadata"]]
+        up = [pod for pod in pods if observed.pod_state(pod).ready]
+        names = {(pod["metadata"].get("labels") or {}).get("app.kubernetes.io/name") for pod in up}
+        if missing := [name for name in _DECIDERS if name not in names]:
+            return f"no pod of {', '.join(missing)} is ready"
+        agents = {pod["spec"].get("nodeName") for pod in up if observed.role(pod) == "node_agent"}
+        if silent := sorted(set(nodes) - agents):
+            return f"no agent is ready on {', '.join(silent)}"
+        facts = self.listener.facts()
+        return None if facts.scheduler_known and facts.placement_known else "its services say nothing on the bus"
+
+    async def end(self) -> list[str]:
+        """Make the cluster what it was; give what is left over."""
+        left = [*await self.signals.revive(), *await self.nodes.raise_all()]
+        try:
+            left += await self.objects.remove_all()
+        except KubeError as error:
+            left.append(str(error))
+        return left + await self.nodes.restore()
+
+    async def keep(self, folder: Path) -> None:
+        """Write logs, objects and events into a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        keep_events(folder, self.heard)
+        for resource in (PODS, NODES, KVCACHES, DAEMON_SETS, DEPLOYMENTS, EVENTS):
+            try:
+                found = await self.api.list(resource)
+            except KubeError as error:
+                found = [{"error": str(error)}]
+            (folder / f"{resource.plural}.json").write_text(json.dumps(found, indent=1))
+        for pod in await self.api.list(PODS):
+            if observed.role(pod) is not None:
+                await self._keep_logs(pod, folder)
+
+    async def _keep_logs(self, pod: Mapping[str, Any], folder: Path) -> None:
+        meta = pod["metadata"]
+        for container in pod["spec"]["containers"]:
+            for previous in (False, True):
+                lines = await self.api.log(meta["namespace"], meta["name"], container["name"], previous=previous)
+                if not isinstance(lines, str):
+                    end = "previous.log" if previous else "log"
+                    (folder / f"{meta['name']}.{container['name']}.{end}").write_text("\n".join(lines) + "\n")
+
+
+class KubernetesBackend:
+    """One cluster."""
+
+    name = "kubernetes"
+    abilities = cluster.ABILITIES
+
+    def __init__(self, kubeconfig: Path | None, node_driver: str | None) -> None:
+        """`kubeconfig` None: as kubectl finds it; `node_driver`: called as ``COMMAND VERB NODE``."""
+        self._kubeconfig, self._node_driver = kubeconfig, node_driver
+
+    async def fitted(self, setting: Setting) -> Scenario:
+        """Give the scenario with the cluster's names of its nodes."""
+        scenario = setting.scenario
+        if reason := cluster.unfit(scenario, setting.timing, has_driver=self._node_driver is not None):
+            raise Unfit(reason)
+        async with _reached(self._kubeconfig) as api:
+            there = await api.list(NODES)
+        try:
+            names = cluster.assigned(scenario.nodes, there)
+        except ValueError as error:
+            raise Unfit(str(error)) from error
+        by_name = {node["metadata"]["name"]: node for node in there}
+        for spec in scenario.nodes:
+            if lacks := cluster.too_small(spec, by_name[names[spec.name]]):
+                raise Unfit(lacks)
+        return cluster.renamed(scenario, names)
+
+    @asynccontextmanager
+    async def world(self, setting: Setting) -> AsyncIterator[ClusterWorld]:
+        """Tell one scenario on the cluster; afterwards it is as before."""
+        specs = {spec.name: spec for spec in setting.scenario.nodes}
+        settings = ClientSettings(kubeconfig=self._kubeconfig)
+        async with _reached(self._kubeconfig) as api, _witnessed(api, list(specs)) as eyes:
+
+            async def nats() -> str | None:
+                pods = await api.list(PODS, INSTALLED, "app.kubernetes.io/name=nats")
+                ready = [pod for pod in pods if observed.pod_state(pod).ready]
+                return str(ready[0]["metadata"]["name"]) if ready else None
+
+            async with (
+                Forward(settings, INSTALLED, _NATS_PORT, nats) as forward,
+                Listener(f"nats://127.0.0.1:{forward.port}", Service.POD_WATCHER) as listener,
+            ):
+                looker = Looker(api, eyes, list(specs), listener.heard)
+                nodes = Nodes(looker, NodeDriver(self._node_driver))
+                world = ClusterWorld(api, listener, looker, Objects(looker, setting), nodes, Signals(looker, nodes))
+                left: list[str] = []
+                try:
+                    await nodes.prepare(specs)
+                    await world.ready(list(specs))
+                    yield world
+                finally:
+                    left = await world.end()
+        if left:
+            raise ScenarioError(f"the scenario left something behind: {'; '.join(left)}")
+
+
+@asynccontextmanager
+async def _reached(kubeconfig: Path | None) -> AsyncIterator[Api]:
+    """Give a way to the API server; what it refuses outside of steps is the scenario's failure, in a sentence."""
+    try:
+        async with open_client(kubeconfig) as client:
+            yield Api(client)
+    except KubeError as error:
+        raise ScenarioError(f"the cluster can't be used: {error}") from error
+
+
+@asynccontextmanager
+async def _witnessed(api: Api, nodes: Sequence[str]) -> AsyncIterator[Eyes]:
+    """Put witnesses on the nodes, with the image that the node agents have."""
+    agent = await api.get(DAEMON_SETS, INSTALLED, _AGENT)
+    if agent is None:
+        raise ScenarioError(
+            f"kvberth is not installed on this cluster, there is no DaemonSet {INSTALLED}/{_AGENT}: "
+            "kubectl apply -k k8s/overlays/default"
+        )
+    eyes = Eyes(api, INSTALLED, agent["spec"]["template"]["spec"]["containers"][0]["image"])
+    try:
+        await eyes.open(nodes)
+        yield eyes
+    finally:
+        await eyes.close()

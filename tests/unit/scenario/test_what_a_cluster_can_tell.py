@@ -1,0 +1,121 @@
+"""Which scenarios can be told on a cluster, on which of its nodes, and how a node becomes what it was."""
+
+import pytest
+
+from kvberth.scenario.backend.kubernetes import cluster
+from kvberth.scenario.durations import Timing
+from kvberth.scenario.format import Scenario
+from kvberth.scenario.format.verbs import NodeSpec
+
+L20 = "machine.cluster.vke.volcengine.com/gpu-name"
+
+
+def told(*steps: dict, **more: object) -> Scenario:
+    """Make a scenario of steps."""
+    return Scenario.model_validate({"steps": list(steps), **more})
+
+
+def node(name: str, **more: object) -> dict:
+    """Make a node of a cluster."""
+    allocatable = {"cpu": "60", "memory": "192Gi", "nvidia.com/gpu": "1", **more.pop("allocatable", {})}
+    meta = {"name": name, "labels": more.pop("labels", {L20: "NVIDIA-L20"})}
+    return {"metadata": meta, "spec": more, "status": {"allocatable": allocatable}}
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ({"files": {"node": "l20-a", "mkdir": "x"}}, "files of a node"),
+        ({"node_down": "l20-a"}, "--node-driver"),
+        ({"pause": {"service": {"name": "runner", "node": "l20-a"}}}, "--node-driver"),
+        ({"kill": {"service": {"name": "runner", "node": "l20-a"}}}, "paused and resumed"),
+        ({"kill": "up"}, "kvberth up"),
+        ({"stop": {"service": {"name": "node_agent", "node": "l20-a"}}}, "agent"),
+    ],
+)
+def test_a_step_that_a_cluster_lacks_is_named(step: dict, reason: str) -> None:
+    found = cluster.unfit(told({"cordon": "l20-b"}, step), Timing(), has_driver=False)
+    assert found is not None
+    assert found.startswith("step 2: ")
+    assert reason in found
+
+
+def test_a_step_that_only_bare_can_do_is_left_out_by_itself() -> None:
+    step = {"files": {"node": "l20-a", "mkdir": "x"}, "requires": "bare"}
+    assert cluster.unfit(told(step), Timing(), has_driver=False) is None
+
+
+def test_with_a_driver_nodes_can_be_lost() -> None:
+    steps = ({"node_down": "l20-a"}, {"node_up": "l20-a"}, {"pause": {"service": {"name": "runner", "node": "l20-a"}}})
+    assert cluster.unfit(told(*steps), Timing(), has_driver=True) is None
+
+
+def test_settings_of_services_are_the_clusters_own() -> None:
+    assert "empty_directory" in str(cluster.unfit(told({"mark": "x"}), Timing({"empty_directory": 5}), has_driver=True))
+    assert cluster.unfit(told({"mark": "x"}), Timing({"linger": 5, "node_lost": 9}), has_driver=True) is None
+    options = {"env": {"KVBERTH_LOG_LEVEL": "debug"}}
+    assert "KVBERTH_LOG_LEVEL" in str(cluster.unfit(told({"mark": "x"}, options=options), Timing(), has_driver=True))
+
+
+def test_nodes_are_those_of_their_name_and_else_the_next_ones() -> None:
+    wanted = [NodeSpec(name="l20-a"), NodeSpec(name="l20-b")]
+    assert cluster.assigned(wanted, [node("x"), node("l20-b"), node("w")]) == {"l20-a": "w", "l20-b": "l20-b"}
+    with pytest.raises(ValueError, match=r"2 nodes, the cluster 1 \(x\)"):
+        cluster.assigned(wanted, [node("x")])
+
+
+def test_a_scenario_speaks_of_the_clusters_nodes_everywhere() -> None:
+    steps = (
+        {"cordon": "l20-a"},
+        {"expect": {"status": {"kvcache": "kv", "moved": "from l20-a to l20-b", "states": {"l20-b": "serving"}}}},
+    )
+    found = cluster.renamed(told(*steps), {"l20-a": "l20-b", "l20-b": "l20-a"})
+    assert [spec.name for spec in found.nodes] == ["l20-a", "l20-b"] or [s.name for s in found.nodes] == [
+        "l20-b",
+        "l20-a",
+    ]
+    assert found.steps[0].cordon == "l20-b"
+    status = found.steps[1].expectations()[0].value
+    assert status.moved == "from l20-b to l20-a"
+    assert status.states == {"l20-a": "serving"}
+
+
+def test_default_nodes_are_renamed_too() -> None:
+    found = cluster.renamed(told({"cordon": "l20-a"}), {"l20-a": "w1", "l20-b": "w2"})
+    assert [spec.name for spec in found.nodes] == ["w1", "w2"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "allocatable", "lacks"),
+    [
+        ({}, {}, None),
+        ({}, {"memory": "200Gi"}, None),
+        ({}, {"memory": "16Gi"}, "192Gi memory"),
+        ({"memory": "96Gi"}, {}, "96Gi memory"),
+        ({"gpus": 2}, {}, "2 GPUs"),
+        ({"cpu": "60000m"}, {}, None),
+    ],
+)
+def test_a_node_has_what_the_scenario_says(spec: dict, allocatable: dict, lacks: str | None) -> None:
+    found = cluster.too_small(NodeSpec(name="l20-a", **spec), node("w", allocatable=allocatable))
+    assert (found is None) if lacks is None else (found is not None and lacks in found and "node w" in found)
+
+
+def test_labels_become_the_scenarios_and_again_what_they_were() -> None:
+    former = node("w", labels={L20: "NVIDIA-L20", "zone": "z"})
+    spec = NodeSpec(name="w", labels={"gpu": "A100", "zone": "y"})
+    change = cluster.labels_of(spec, former)
+    assert change == {"gpu": "A100", "zone": "y", L20: None}
+    assert cluster.labels_of(NodeSpec(name="w"), former) == {}
+    now = node(
+        "w", labels={"gpu": "A100", "zone": "y"}, unschedulable=True, taints=[{"key": "a", "effect": "NoSchedule"}]
+    )
+    assert cluster.undone(former, now) == {
+        "metadata": {"labels": {L20: "NVIDIA-L20", "zone": "z", "gpu": None}},
+        "spec": {"unschedulable": None, "taints": []},
+    }
+    assert cluster.undone(former, former) == {}
+
+
+def test_only_nodes_that_take_engines_are_spare() -> None:
+    assert cluster.spare([node("a"), node("b"), node("c", unschedulable=True)], ["a"]) == ["b"]
