@@ -140,6 +140,14 @@ async def test_a_stolen_lease_ends_the_work_and_an_annotation_does_not(client: C
         assert one.terms[1] == one.terms[0] + 6, "terms only grow"
 
 
+async def test_a_lease_that_was_touched_meanwhile_is_given_up_all_the_same(client: Client, namespace: str) -> None:
+    one = Candidate(client, dataclasses.replace(settings(namespace, "one"), retry_s=1.9))
+    async with running(one):
+        await until(lambda: one.leads)
+        await merge(client, LEASES, namespace, "l", {"metadata": {"annotations": {"who": "me"}}})
+    assert (await get(client, LEASES, namespace, "l"))["spec"].get("holderIdentity", "") == ""
+
+
 async def test_a_deleted_lease_ends_the_work_and_its_next_term_is_higher(client: Client, namespace: str) -> None:
     one = Candidate(client, settings(namespace, "one"))
     async with running(one):

@@ -48,11 +48,24 @@ async def test_a_silent_stream_is_given_up_and_nothing_is_lost(
         proxy.silence()
         await put_config(client, namespace, "unheard")
         await until(lambda: not watcher.reflector.live)
-        await until(lambda: "said nothing for 1 s" in watcher.reflector.trouble)
+        await until(lambda: "was not answered within 1 s" in watcher.reflector.trouble)
         assert watcher.reflector.age_s >= 1.0
         proxy.heal()
         await until(lambda: "unheard" in watcher.names)
         assert watcher.told.count("added unheard") == 1
+
+
+async def test_a_stream_of_a_kind_that_nobody_changes_is_opened_anew_and_no_trouble(
+    client: Client, proxied: Client, proxy: TcpProxy, namespace: str
+) -> None:
+    settings = dataclasses.replace(QUICK, silence_s=0.5)
+    async with watching(proxied, CONFIG, namespace, settings) as watcher:
+        await until(lambda: proxy.count(WATCHES) >= 4 or watcher.reflector.trouble)
+        assert watcher.reflector.trouble == ""
+        await until(lambda: watcher.reflector.live)
+        await put_config(client, namespace, "first")
+        assert await until(lambda: "first" in watcher.names) < 1.0
+    assert proxy.count(LISTS) == 1
 
 
 async def test_a_proxys_page_is_no_event_and_is_asked_for_with_a_back_off(

@@ -212,15 +212,25 @@ class Election:
         return found
 
     async def _release(self) -> None:
-        """Give the Lease up, so that another need not wait. One try: an unreleased Lease ends by itself."""
-        seen = self._seen
-        if seen is None or seen.record.holder != self._settings.identity:
-            return
+        """Give the Lease up, so that another need not wait. An unreleased Lease ends by itself, too."""
         try:
-            await self._write("PUT", released(seen.record, self._settings, datetime.now(UTC)))
-            self._turn("released", f"term {seen.record.term}")
+            if self._seen is not None and not await self._try_to_release(self._seen.record):
+                now = await self._get()  # an annotation, or our own last renewal, whose answer we never saw
+                if now is not None:
+                    await self._try_to_release(now)
         except KubeError as error:
             self._turn("failed", str(error))
+
+    async def _try_to_release(self, record: LeaseRecord) -> bool:
+        """False when the Lease changed since; a Lease that is not ours is left alone."""
+        if record.holder != self._settings.identity or self._leadership is None or record.term != self._leadership.term:
+            return True
+        try:
+            await self._write("PUT", released(record, self._settings, datetime.now(UTC)))
+        except Conflict:
+            return False
+        self._turn("released", f"term {record.term}")
+        return True
 
     async def _get(self) -> LeaseRecord | None:
         path = LEASES.path(self._settings.namespace, self._settings.name)

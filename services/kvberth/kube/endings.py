@@ -10,7 +10,7 @@ class Next(StrEnum):
     """How to go on."""
 
     RESUME = "resume"
-    """From the last version, after the floor: the server ended the stream as it was asked to."""
+    """From the last version, after the floor: nothing says that anything is wrong."""
     RESUME_LATER = "resume_later"
     """From the last version, after a back-off."""
     RELIST = "relist"
@@ -28,6 +28,9 @@ class Ending:
 
 
 CLEAN = Ending(Next.RESUME, "ended")
+SILENT = Ending(Next.RESUME, "silent")
+"""An open stream said nothing for the silence deadline. It may be dead, or of a kind that nobody changed since the API
+server started, which gets no bookmarks: only opening it anew can tell."""
 
 
 def ending_of(error: KubeError | ValueError) -> Ending:
@@ -42,7 +45,7 @@ def ending_of(error: KubeError | ValueError) -> Ending:
     if isinstance(error, Refused):
         return Ending(Next.RESUME_LATER, "refused", sentence, error.retry_after_s)
     if isinstance(error, DeadlinePassed):
-        return Ending(Next.RESUME_LATER, "silent", sentence)
+        return Ending(Next.RESUME_LATER, "unanswered", sentence)
     if isinstance(error, KubeError):
         return Ending(Next.RESUME_LATER, "lost", sentence)
     return Ending(Next.RELIST, "malformed", sentence)

@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 import structlog
 
 from kvberth.kube.client import Call, Client, Read
-from kvberth.kube.endings import CLEAN, Ending, Next, ending_of, ending_of_fault
-from kvberth.kube.errors import Expired, KubeError, Unreachable
+from kvberth.kube.endings import CLEAN, SILENT, Ending, Next, ending_of, ending_of_fault
+from kvberth.kube.errors import DeadlinePassed, Expired, KubeError, Unreachable
 from kvberth.kube.kinds import Bookmark, Fault, Kind, Malformed
 from kvberth.kube.lines import Lines
 from kvberth.kube.listing import Paging, Selection, list_all
@@ -121,6 +121,7 @@ class Reflector(Generic[T]):
             ending, good_s = await self._once()
             if ending.next is Next.RELIST:
                 self._version = None
+            self._metrics.count("watch_ends", resource=self._plural, reason=ending.word)
             if ending.next is not Next.RESUME:
                 self._fail(ending)
             await asyncio.sleep(self._wait_s(ending, good_s))
@@ -138,7 +139,7 @@ class Reflector(Generic[T]):
                 self._succeed()
                 ending = await self._read(read)
         except (KubeError, Malformed) as error:
-            ending = ending_of(error)
+            ending = SILENT if opened and isinstance(error, DeadlinePassed) else ending_of(error)
         return ending, time.monotonic() - opened if opened else 0.0
 
     def _wait_s(self, ending: Ending, good_s: float) -> float:
@@ -209,7 +210,6 @@ class Reflector(Generic[T]):
 
     def _fail(self, ending: Ending) -> None:
         self._live, self.trouble = False, ending.sentence
-        self._metrics.count("watch_ends", resource=self._plural, reason=ending.word)
         _log.warning("watch ended", resource=self._plural, reason=ending.word, why=ending.sentence)
 
     def _watch_call(self, version: str) -> Call:

@@ -61,7 +61,7 @@ def test_what_ends_a_watch_decides_how_it_goes_on() -> None:
     assert ending_of(gone).next is Next.RELIST
     assert ending_of(Malformed("<html>")).next is Next.RELIST
     assert ending_of(errors.Unreachable("reset")).next is Next.RESUME_LATER
-    assert ending_of(errors.DeadlinePassed("silent")).word == "silent"
+    assert ending_of(errors.DeadlinePassed("no answer")).word == "unanswered"
     throttled = ending_of(refusal("watch", 429, b"", "2"))
     assert (throttled.next, throttled.asked_s) == (Next.RESUME_LATER, 2.0)
     assert ending_of_fault(refusal("watch", 500, b"")).next is Next.RELIST, (
