@@ -1,9 +1,11 @@
 """What Kubernetes' own controllers do with the objects that we write: collection by owner, DaemonSets by node name."""
 
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from kube.rig import create, get, merge, until, watching
+from kube.rig import create, delete, get, merge, until, watching
 from kvberth.kube.applier import Applier, Target
 from kvberth.kube.client import Client
 from kvberth.kube.kinds import whole
@@ -41,7 +43,9 @@ async def test_a_child_goes_with_its_owner(client: Client, namespace: str) -> No
         await until(lambda: "child" not in watcher.names)
 
 
-async def ready_node(client: Client) -> str:
+@asynccontextmanager
+async def ready_node(client: Client) -> AsyncIterator[str]:
+    """A node that looks ready; nothing runs there."""
     name = f"node-{uuid.uuid4().hex[:8]}"
     await create(client, NODES, None, {"metadata": {"name": name}})
     resources = {"cpu": "4", "memory": "8Gi", "pods": "20"}
@@ -51,7 +55,8 @@ async def ready_node(client: Client) -> str:
         "conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}],
     }
     await merge(client, NODES, None, name, {"status": status}, subresource="status")
-    return name
+    yield name
+    await delete(client, NODES, None, name)
 
 
 def following(*nodes: str) -> dict[str, Any]:
@@ -79,7 +84,12 @@ def following(*nodes: str) -> dict[str, Any]:
 async def test_one_patch_of_the_nodes_moves_a_daemon_set_and_touches_no_other_pod(
     client: Client, namespace: str
 ) -> None:
-    stays, leaves, enters = [await ready_node(client) for _ in range(3)]
+    async with AsyncExitStack() as stack:
+        nodes = [await stack.enter_async_context(ready_node(client)) for _ in range(3)]
+        await move(client, namespace, *nodes)
+
+
+async def move(client: Client, namespace: str, stays: str, leaves: str, enters: str) -> None:
     applier, where = Applier(client), Target(DAEMON_SETS, namespace, "cache")
     async with watching(client, POD, namespace) as watcher:
 
@@ -95,3 +105,4 @@ async def test_one_patch_of_the_nodes_moves_a_daemon_set_and_touches_no_other_po
         assert on_nodes()[stays] == before[stays]
     stored = await get(client, DAEMON_SETS, namespace, "cache")
     assert stored["status"]["desiredNumberScheduled"] == 2
+    await applier.delete(where)

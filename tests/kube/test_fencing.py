@@ -1,6 +1,7 @@
 """The fence as it is installed: the API server refuses a leader whose term is over, whatever that leader believes."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from kube.rig import create, until
+from kube.rig import create, delete, until
 from kvberth.kube.applier import Applier, Target
 from kvberth.kube.client import Call, Client
 from kvberth.kube.election import Election, Leadership
 from kvberth.kube.errors import AlreadyExists, Forbidden, Refused
 from kvberth.kube.fence import FENCE, FenceVerdict, fence_verdict
 from kvberth.kube.objects import Meta
-from kvberth.kube.resources import DAEMON_SETS, KVCACHES, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
+from kvberth.kube.resources import DAEMON_SETS, KVCACHES, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
 from kvberth.kube.settings import ClientSettings, LeaseSettings
 from support.api_server import ControlPlane
 
@@ -26,29 +27,34 @@ BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "C
 CACHE = {"kvberth.dev/kvcache": "cache"}
 
 
-async def install(plane: ControlPlane, client: Client) -> None:
-    """The account with every right, so that only the fence can refuse it."""
+@pytest.fixture(autouse=True)
+async def fence(plane: ControlPlane, client: Client) -> AsyncIterator[None]:
+    """The installed fence, and placement's account with every right, so that only the fence can refuse it."""
     binding = {
-        "metadata": {"name": "placement"},
+        "metadata": {"name": "placement-may-do-all"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": "placement", "namespace": HOME}],
     }
-    for resource, namespace, body in (
-        (NAMESPACES, None, {"metadata": {"name": HOME}}),
-        (SERVICE_ACCOUNTS, HOME, {"metadata": {"name": "placement"}}),
-        (BINDINGS, None, binding),
-    ):
-        try:
-            await create(client, resource, namespace, body)
-        except AlreadyExists:
-            continue
+    await until_there(client, NAMESPACES, None, {"metadata": {"name": HOME}})
+    await until_there(client, SERVICE_ACCOUNTS, HOME, {"metadata": {"name": "placement"}})
+    await create(client, BINDINGS, None, binding)
     await asyncio.to_thread(plane.kubectl, "apply", "-f", str(FENCE_FILE))
+    yield
+    await asyncio.to_thread(plane.kubectl, "delete", "-f", str(FENCE_FILE))
+    await delete(client, BINDINGS, None, "placement-may-do-all")
+    await delete(client, LEASES, HOME, "kvberth-placement")
+
+
+async def until_there(client: Client, resource: Resource, namespace: str | None, body: dict[str, Any]) -> None:
+    with contextlib.suppress(AlreadyExists):
+        await create(client, resource, namespace, body)
 
 
 @asynccontextmanager
 async def as_pod(plane: ControlPlane, admin: Client, name: str) -> AsyncIterator[tuple[Client, str]]:
     """A client with the token that the kubelet would give to a pod of the ServiceAccount, and the pod's identity."""
-    spec = {"serviceAccountName": "placement", "containers": [{"name": "c", "image": "none"}]}
+    nowhere = {"no-such-label": "on-any-node"}  # a pod that is bound would wait for its kubelet to end it
+    spec = {"serviceAccountName": "placement", "nodeSelector": nowhere, "containers": [{"name": "c", "image": "none"}]}
     pod = await create(admin, PODS, HOME, {"metadata": {"name": name}, "spec": spec})
     uid = pod["metadata"]["uid"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid}
@@ -58,6 +64,7 @@ async def as_pod(plane: ControlPlane, admin: Client, name: str) -> AsyncIterator
     config = plane.kubeconfig(name, token=answer["status"]["token"])
     async with Client(ClientSettings(kubeconfig=config)) as client:
         yield client, f"{name}_{uid}"
+    await delete(admin, PODS, HOME, name)
 
 
 class Leader:
@@ -119,7 +126,6 @@ async def leading(leader: Leader) -> AsyncIterator[int]:
 async def test_a_deposed_leader_is_refused_by_term_and_by_identity(
     plane: ControlPlane, client: Client, namespace: str
 ) -> None:
-    await install(plane, client)
     async with AsyncExitStack() as stack:
         pods = [await stack.enter_async_context(as_pod(plane, client, f"{namespace}-{n}")) for n in "ab"]
         old, new = (Leader(pod, namespace, identity) for pod, identity in pods)
@@ -145,7 +151,6 @@ async def test_a_deposed_leader_is_refused_by_term_and_by_identity(
 async def test_a_status_and_the_objects_of_others_are_fenced_too(
     plane: ControlPlane, client: Client, namespace: str
 ) -> None:
-    await install(plane, client)
     await Applier(client).create(Target(DAEMON_SETS, namespace, "theirs"), daemon_set("a"))
     kvcache = await Applier(client).create(Target(KVCACHES, namespace, "kv"), {"spec": {}})
     async with as_pod(plane, client, f"{namespace}-a") as (pod, identity):
