@@ -29,7 +29,10 @@ CACHE = {"kvberth.dev/kvcache": "cache"}
 
 @pytest.fixture(autouse=True)
 async def fence(plane: ControlPlane, client: Client) -> AsyncIterator[None]:
-    """The installed fence, and placement's account with every right, so that only the fence can refuse it."""
+    """The installed fence, and placement's account with every right, so that only the fence can refuse it.
+
+    The policies stay: made anew under their names they would take long to work.
+    """
     binding = {
         "metadata": {"name": "placement-may-do-all"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
@@ -40,7 +43,6 @@ async def fence(plane: ControlPlane, client: Client) -> AsyncIterator[None]:
     await create(client, BINDINGS, None, binding)
     await asyncio.to_thread(plane.kubectl, "apply", "-f", str(FENCE_FILE))
     yield
-    await asyncio.to_thread(plane.kubectl, "delete", "-f", str(FENCE_FILE))
     await delete(client, BINDINGS, None, "placement-may-do-all")
     await delete(client, LEASES, HOME, "kvberth-placement")
 
