@@ -7,6 +7,7 @@ What can't be read is kept as it was: unknown, never absent.
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from kvberth.kube import Key
@@ -127,9 +128,11 @@ class Index:
         """Whether everything that was told can be said, and was asked for: nothing waits."""
         return not self._touched and not self.owned.unanswered
 
-    def take_touched(self) -> list[EventSubject]:
-        """Return what changed since the last call."""
-        taken, self._touched = list(self._touched), {}
+    def take_touched(self, most: int | None = None) -> list[EventSubject]:
+        """Return what changed since it was last taken, in order; at most so much of it."""
+        taken = list(islice(self._touched, most))
+        for subject in taken:
+            del self._touched[subject]
         return taken
 
     def touch_all(self) -> None:

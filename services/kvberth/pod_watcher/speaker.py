@@ -24,22 +24,17 @@ class Speaker:
         """`said` is what the stream holds: a thing that is the same but for its resource version is not said again."""
         self._index = index
         self._said = {subject: event for subject, event in said.items() if index.is_there(subject)}
-        self._unsaid: dict[EventSubject, str] = {}
         self._published = telemetry.counter("kvberth.pod.watcher.published", "Events said, by type.")
+        self._refused = telemetry.counter("kvberth.pod.watcher.refused", "Events too large for the bus, by type.")
         for subject, event in said.items():
             index.remember(subject, event)
 
-    @property
-    def fault(self) -> str | None:
-        """Why something that is there can't be said, or None."""
-        return next(iter(self._unsaid.values()), None)
-
     async def speak(self, writer: Writer) -> None:
         """Say everything that changed since the last time."""
-        for number, subject in enumerate(self._index.take_touched(), start=1):
-            self._say(writer, subject)
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+        while touched := self._index.take_touched(_AT_ONCE):
+            for subject in touched:
+                self._say(writer, subject)
+            await asyncio.sleep(0)
 
     def gone(self, row: Row) -> Event | None:
         """Return the end of what the stream has and nobody put."""
@@ -60,10 +55,9 @@ class Speaker:
         try:
             writer.put(subject, said)
         except BusError as error:
-            self._unsaid[subject] = f"{subject} can't be said on the bus: {error}."
-            _log.error(self._unsaid[subject])
+            self._refused.add(1, {"type": said.ce_type})
+            _log.error("not said, so what was said before stays", subject=str(subject), why=str(error))
             return
-        self._unsaid.pop(subject, None)
         if said is not before:
             self._said[subject] = said
             self._published.add(1, {"type": said.ce_type})
@@ -74,7 +68,6 @@ class Speaker:
             return
         writer.forget(subject)
         self._said.pop(subject, None)
-        self._unsaid.pop(subject, None)
 
 
 def _same(before: Event, event: Event) -> bool:

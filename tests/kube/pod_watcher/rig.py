@@ -1,6 +1,7 @@
 """Pod watchers as processes, what they say as a subscriber hears it, and a kubelet's words without a kubelet."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -10,16 +11,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from kube.rig import create, merge, until
 from kvberth.bus import Bus, BusSettings, Liveness, Row, View
-from kvberth.kube.client import Client
-from kvberth.kube.resources import DEPLOYMENTS, NODES, PODS
+from kvberth.kube.client import Call, Client
+from kvberth.kube.resources import DEPLOYMENTS, NODES, PODS, SERVICE_ACCOUNTS, Resource
 from kvberth_schemas import subjects
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import Entity, EventSubject, Service, events_of
 
 MODEL = "llama-3-8b-instruct"
 DIRECTORY = "/var/run/vineyard-kubernetes"
+INSTALL = Path(__file__).parents[3] / "k8s" / "base" / "pod-watcher.yaml"
+RBAC = "rbac.authorization.k8s.io"
+RIGHTS = {
+    "ServiceAccount": SERVICE_ACCOUNTS,
+    "ClusterRole": Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
+    "ClusterRoleBinding": Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    "Role": Resource(RBAC, "v1", "roles", "Role"),
+    "RoleBinding": Resource(RBAC, "v1", "rolebindings", "RoleBinding"),
+}
 
 
 class Heard:
@@ -181,3 +193,19 @@ async def heard_of(heard: Heard, namespace: str, amount: int = 1, timeout_s: flo
     """Wait until so many living pods of a namespace are known."""
     await until(lambda: len(heard.living(namespace)) == amount, timeout_s)
     return heard.living(namespace)
+
+
+async def token_of_the_install(client: Client, namespace: str) -> str:
+    """Give the install's own ServiceAccount and rights a place in this namespace, and return its token."""
+    for document in yaml.safe_load_all(INSTALL.read_text()):
+        if document["kind"] not in RIGHTS:
+            continue
+        document["metadata"]["name"] += f"-{namespace}" if document["kind"].startswith("Cluster") else ""
+        if "roleRef" in document:
+            document["roleRef"]["name"] += f"-{namespace}" if document["kind"].startswith("Cluster") else ""
+            document["subjects"][0]["namespace"] = namespace
+        await create(client, RIGHTS[document["kind"]], namespace, document)
+    path = SERVICE_ACCOUNTS.path(namespace, "pod-watcher", "token")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    answer = json.loads(await client.request(Call(what="POST token", path=path, method="POST", body=body)))
+    return str(answer["status"]["token"])

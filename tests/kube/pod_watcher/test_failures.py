@@ -2,7 +2,7 @@
 
 import signal
 
-from kube.pod_watcher.rig import Heard, Replicas, deploy_engine, end, heard_of, kubelet_says
+from kube.pod_watcher.rig import Heard, Replicas, deploy_engine, end, heard_of, kubelet_says, token_of_the_install
 from kube.pod_watcher.test_nodes_and_kvcaches import FIRST, apply
 from kube.rig import delete, get, merge, until
 from kvberth.kube.client import Client
@@ -169,3 +169,42 @@ async def test_only_the_namespaces_that_are_named_are_watched(
     await until(lambda: heard.fresh and heard.spec(namespace, "one") is not None)
     others = {getattr(subject, "namespace", None) for subject in heard.view.rows} - {namespace, None}
     assert others == set()
+
+
+async def test_a_leader_that_wakes_after_its_lease_ran_out_says_nothing_false(
+    client: Client, namespace: str, watchers: Replicas, heard: Heard
+) -> None:
+    first = await watchers.start(**QUICK_LEASE)
+    await apply(client, namespace, "one", FIRST)
+    await until(lambda: heard.fresh and heard.spec(namespace, "one") is not None)
+    await watchers.start(**QUICK_LEASE)
+    await until(lambda: watchers.log(1).count("watch is open") == 3)
+    first.send_signal(signal.SIGSTOP)
+    await delete(client, KVCACHES, namespace, "one")
+    await until(lambda: isinstance(heard.spec(namespace, "one"), KVCacheGoneV1))
+    second = await apply(client, namespace, "one", FIRST)
+    await until(lambda: heard.spec(namespace, "one").uid == second["metadata"]["uid"])
+    before = len(heard.told(namespace))
+    first.send_signal(signal.SIGCONT)
+    await until(lambda: '"outcome": "lost"' in watchers.log(0))
+    await merge(client, KVCACHES, namespace, "one", {"spec": {"replicas": 5}})
+    await until(lambda: heard.spec(namespace, "one").generation == 2)
+    await until(lambda: heard.fresh)
+    assert [one.generation for one in heard.told(namespace)[before:]] == [2]
+
+
+async def test_the_rights_of_the_install_are_enough(
+    plane: ControlPlane,
+    client: Client,
+    namespace: str,
+    node: str,
+    selector: dict[str, str],
+    watchers: Replicas,
+    heard: Heard,
+) -> None:
+    token = await token_of_the_install(client, namespace)
+    await watchers.start(KVBERTH_KUBECONFIG=str(plane.kubeconfig("pod-watcher", token=token)))
+    await deploy_engine(client, namespace, selector)
+    await until(lambda: any(isinstance(one, PodScheduledV1) for one in heard.living(namespace)))
+    assert heard.living(namespace)[0].workload.wanted == 1
+    await until(lambda: heard.fresh)
