@@ -20,6 +20,8 @@ CACHE_GRACE_S = 2.0
 """vineyardd ends within 0.02 s of SIGTERM; one that doesn't hangs."""
 FORGET_AFTER_S = 60.0
 """How long an end is remembered that no want asks about: a new stream of wants may still be filling."""
+UNWATCHED_WAIT_S = 5.0
+"""How long a cache that ended unwatched waits for an engine: where none is left, its stop is about to be asked for."""
 
 _ENDED_FOR_GOOD = "has ended for good; the want to run it is an old one that came back"
 _USERS_WORD = frozenset({Why.USER, Why.SCALED})
@@ -165,10 +167,23 @@ def _start(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) 
     wait_s = 0.0 if record.stopped else restarts.delay_s(record, snapshot.engine_backoff_s)
     due = min(record.ended_at or 0.0, snapshot.now) + wait_s
     message = record.message
-    if wait_s:
+    unused_until = _unused_until(record, snapshot)
+    if unused_until > max(due, snapshot.now):
+        due = unused_until
+        message = f"{message}; no engine of this node uses it, so it is started in {UNWATCHED_WAIT_S:g} s if ever"
+    elif wait_s:
         message = f"{message or 'ended'}; crash {record.crashes} in a row, the next start waits {wait_s:g} s"
     report = report_ended(snapshot.node, record, wanted, message, restarting=True)
     return Decision((step,), report) if snapshot.now >= due else Decision((), report, due)
+
+
+def _unused_until(record: Record, snapshot: Snapshot) -> float:
+    """Give until when a cache need not run: its engine has left a node that was lost, and the want is an old one."""
+    if record.found_ended_at is None or record.key.role is not ProcessRole.CACHE:
+        return 0.0
+    if next(_users_of(record.key, snapshot), None) is not None:
+        return 0.0
+    return min(record.found_ended_at, snapshot.now) + UNWATCHED_WAIT_S
 
 
 def _grace_s(wanted: Wanted) -> float:

@@ -178,12 +178,13 @@ class Keeper:
         if record.boot_id != self._boot_id:
             message = record.message if record.state is State.ENDED else "the machine was booted anew"
             ended = {"state": State.ENDED, "ready": False, "ended_at": 0.0, "crashes": 0, "message": message}
-            self._update(record.key, **ended, boot_id=self._boot_id)
+            self._update(record.key, **ended, boot_id=self._boot_id, found_ended_at=self.clock())
         elif self._alive(record.key):
             handle = known(record, self._boot_id)
             self._run(record.key, self._find(record) if handle is None else self._take_over(record, handle))
         elif record.state is not State.ENDED:
             self._end(record.key, None, "ended while no runner watched")
+            self._update(record.key, found_ended_at=self.clock())
 
     async def _find(self, record: Record) -> None:
         """Find the process of a held lock. Its pid is missing if the runner before died while starting it."""

@@ -56,5 +56,7 @@ class Record(ProcessRecord):
     stopped: bool = False
     """Whether it was told to end for good, not to be started anew."""
     ended_at: float | None = None
+    found_ended_at: float | None = None
+    """When a starting runner last found that it had ended unwatched."""
     exit_code: int | None = None
     message: str = ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvberth.bare.runner.decide import CACHE_GRACE_S, FORGET_AFTER_S, Step, Verb, decide
+from kvberth.bare.runner.decide import CACHE_GRACE_S, FORGET_AFTER_S, UNWATCHED_WAIT_S, Step, Verb, decide
 from kvberth.bare.runner.record import State
 from kvberth_schemas.events import ProcessEndedV1, ProcessStartedV1
 from kvberth_schemas.wants import RestartPolicy, Why
@@ -189,6 +189,28 @@ def test_an_engine_that_ended_for_good_is_not_revived_by_an_old_want_and_holds_n
 def test_a_cache_that_was_stopped_comes_back_when_it_is_wanted_again():
     ended = record(state=State.ENDED, stopped=True)
     assert verbs(decide(snapshot([(CACHE, cache_want())], [ended]))[CACHE]) == [Verb.START]
+
+
+def test_a_cache_that_ended_unwatched_waits_where_no_engine_uses_it():
+    unused = record(state=State.ENDED, found_ended_at=NOW - 1)
+    run = (CACHE, cache_want())
+    decision = decide(snapshot([run, (ENGINE, engine_want("stop"))], [unused, record(ENGINE, State.ENDED)]))[CACHE]
+    assert decision.steps == ()
+    assert decision.wake_at == NOW - 1 + UNWATCHED_WAIT_S
+    assert "no engine of this node uses it" in decision.report.event.message
+    later = decide(snapshot([run], [unused], now=NOW + UNWATCHED_WAIT_S))[CACHE]
+    assert verbs(later) == [Verb.START]
+
+
+def test_a_cache_that_ended_unwatched_is_started_at_once_where_an_engine_uses_it():
+    unwatched = record(state=State.ENDED, found_ended_at=NOW)
+    run = (CACHE, cache_want())
+    assert verbs(decide(snapshot([run, (ENGINE, engine_want())], [unwatched]))[CACHE]) == [Verb.START]
+    assert verbs(decide(snapshot([run], [unwatched, record(ENGINE)]))[CACHE]) == [Verb.START]
+
+
+def test_a_cache_that_ended_while_it_was_watched_is_started_at_once():
+    assert verbs(decide(snapshot([(CACHE, cache_want())], [record(state=State.ENDED)]))[CACHE]) == [Verb.START]
 
 
 def test_an_engine_that_died_before_it_was_told_to_stop_is_noted_as_stopped():

@@ -58,7 +58,9 @@ async def test_a_process_that_ended_unwatched_is_recorded_so(tmp_path, life):
     store.write(CACHE.stem, record(CACHE, pid=pid, boot_id=procfs.boot_id()))
     async with Keeper(store, Graves(tmp_path / "graves"), NodeRoles(tmp_path, tmp_path)) as keeper:
         assert keeper.records[CACHE].state is State.ENDED
-    assert store.load()[0][CACHE.stem].message == "ended while no runner watched"
+    found = store.load()[0][CACHE.stem]
+    assert found.message == "ended while no runner watched"
+    assert found.found_ended_at is not None
 
 
 async def test_a_shortage_of_our_own_says_nothing_about_an_engine():

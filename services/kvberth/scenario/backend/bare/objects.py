@@ -66,12 +66,12 @@ class Objects:
         return check_results(apply, results)
 
     async def _delete(self, delete: Delete) -> str:
-        kind, name = delete.kind or "Pod", delete.name or ""
+        kind, name, namespace = delete.kind or "Pod", delete.name or "", delete.namespace
         if delete.engine is not None:
-            name = self._pod(delete.engine)
+            name, namespace = self._pod(delete.engine), delete.engine.namespace
         if not name or (delete.engine is None and delete.kind is None):
             raise ScenarioError("'delete' needs 'kind' and 'name', or 'engine'")
-        request = ObjectRequest(kind=kind, namespace=delete.namespace, name=name)
+        request = ObjectRequest(kind=kind, namespace=namespace, name=name)
         return _accepted(await self._ask(Verb.DELETE, request))
 
     async def _patch(self, patch: Patch) -> str:
