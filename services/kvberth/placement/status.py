@@ -123,6 +123,8 @@ def _size(spec: KVCacheSpec, pool: str) -> int | None:
 
 
 def _not_answering(cache: Cache) -> str:
+    if cache.process is not None and cache.process.running and cache.process.message:
+        return f"the cache runs, but {cache.process.message}"
     if isinstance(cache.socket, SocketLostV1):
         return f"socket {cache.socket.reason}: {cache.socket.message}"
     if cache.process is not None and not cache.process.running:

@@ -337,3 +337,41 @@ async def test_an_engine_that_ended_for_good_is_not_started_by_its_old_want_not_
     await bed.started("u2", "engine")
     assert "has ended for good" in (await bed.ended("u1", "engine")).message
     assert len(list(bed.records.glob("engine.*.json"))) == 1
+
+
+async def test_a_cache_whose_socket_was_removed_is_told_and_started_anew(bed: Rig) -> None:
+    await bed.start_runner()
+    bed.want_cache()
+    first = await bed.started()
+    bed.socket.unlink()
+    said = await bed.started(where=lambda said: not said.ready and bool(said.message))
+    assert (said.pid, said.message) == (first.pid, "its socket file was removed")
+    second = await bed.started(where=lambda said: said.ready and said.incarnation != first.incarnation)
+    _, status = await probe(bed.socket, timeout_s=1.0)
+    assert status.deployment == second.incarnation
+
+
+async def test_a_cache_whose_socket_was_removed_goes_on_under_an_engine_until_that_has_ended(bed: Rig) -> None:
+    await bed.start_runner()
+    bed.want_cache()
+    bed.want_engine(grace_s=1.0)
+    first = await bed.started()
+    await bed.started("u1", "engine")
+    bed.socket.unlink()
+    said = await bed.started(where=lambda said: not said.ready and "engine-u1" in said.message)
+    assert said.pid == first.pid
+    await asyncio.sleep(6.0)  # longer than a cache without engines is waited for
+    assert (await bed.started(where=lambda said: not said.ready)).pid == first.pid
+    bed.want_engine(state="stop", why=Why.MOVED, grace_s=1.0)
+    await bed.started(where=lambda said: said.ready and said.incarnation != first.incarnation)
+
+
+async def test_a_link_in_the_place_of_a_caches_directory_is_not_followed(bed: Rig) -> None:
+    elsewhere = bed.directory / "elsewhere"
+    elsewhere.mkdir()
+    bed.socket.parent.parent.mkdir(parents=True, exist_ok=True)
+    bed.socket.parent.symlink_to(elsewhere)
+    await bed.start_runner()
+    bed.want_cache()
+    await until(lambda: "is a symbolic link" in bed.runner_log())
+    assert list(elsewhere.iterdir()) == []

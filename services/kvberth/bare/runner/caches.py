@@ -3,9 +3,19 @@
 from pathlib import Path
 
 from kvberth.bare.process.start import Command, StartError
+from kvberth.bare.runner.readiness import Answer
 from kvberth.bare.runner.record import Key, Record
 from kvberth.kvcache import paths
-from kvberth.vineyard import BinaryMissing, CannotAsk, VineyardError, find_vineyardd, probe
+from kvberth.vineyard import (
+    BinaryMissing,
+    CannotAsk,
+    NotASocket,
+    SocketMissing,
+    SocketStale,
+    VineyardError,
+    find_vineyardd,
+    probe,
+)
 from kvberth_schemas.wants import CacheWantV1
 
 _NO_PROGRAMS = "/nonexistent"
@@ -41,6 +51,7 @@ def cache_command(root: Path, record: Record, log: Path) -> Command:
     socket = cache_socket(root, record.key)
     try:
         program = find_vineyardd()
+        _check_directory(socket.parent)
         socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except BinaryMissing as error:
         raise StartError(str(error)) from error
@@ -53,12 +64,28 @@ def cache_command(root: Path, record: Record, log: Path) -> Command:
     return Command(argv, {"PATH": _NO_PROGRAMS, "GLOG_logtostderr": "1"}, log)
 
 
-async def cache_answers(root: Path, record: Record) -> bool | None:
-    """Tell whether this life of the cache answers on its socket; None when this process can't ask."""
+async def cache_answers(root: Path, record: Record) -> Answer:
+    """Look whether this life of the cache answers on its socket."""
     try:
-        _, status = await probe(cache_socket(root, record.key), timeout_s=_PROBE_S)
+        socket = cache_socket(root, record.key)
+        _check_directory(socket.parent)
+        _, status = await probe(socket, timeout_s=_PROBE_S)
     except CannotAsk:
-        return None
-    except (VineyardError, StartError):
-        return False
-    return status.deployment == record.incarnation
+        return Answer(None)
+    except NotASocket as error:  # a new start could not remove it
+        return Answer(False, str(error))
+    except SocketMissing:
+        return Answer(False, "its socket file was removed", socket_lost=True)
+    except SocketStale:
+        return Answer(False, "its socket file was replaced, nobody listens on it", socket_lost=True)
+    except (VineyardError, StartError) as error:
+        return Answer(False, str(error))
+    if status.deployment != record.incarnation:
+        return Answer(False, "its socket file was replaced, another daemon answers on it", socket_lost=True)
+    return Answer(True)
+
+
+def _check_directory(directory: Path) -> None:
+    """Raise StartError where a link is in the place of a cache's directory: it could lead to anybody's."""
+    if directory.is_symlink():
+        raise StartError(f"{directory} is a symbolic link, a cache's directory should be here; remove it")

@@ -18,6 +18,8 @@ from kvberth_schemas.wants import CacheWantV1, EngineWantV1, Why
 
 CACHE_GRACE_S = 2.0
 """vineyardd ends within 0.02 s of SIGTERM; one that doesn't hangs."""
+SOCKET_LOST_S = 5.0
+"""How long a cache may live without its socket before it is started anew."""
 FORGET_AFTER_S = 60.0
 """How long an end is remembered that no want asks about: a new stream of wants may still be filling."""
 UNWATCHED_WAIT_S = 5.0
@@ -124,7 +126,24 @@ def _keep(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
     refused = isinstance(want, CacheWantV1) and want.not_incarnation in {record.incarnation} - {None}
     if refused or record.terminated_at is not None:  # the latter: a stop was taken back after it had been sent
         return _end(wanted, record, snapshot, for_good=False)
-    return Decision(report=report_alive(snapshot.node, record, wanted))
+    if record.socket_lost_at is not None:
+        return _without_socket(wanted, record, snapshot)
+    return Decision(report=report_alive(snapshot.node, record, wanted, record.unready))
+
+
+def _without_socket(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
+    """Start a cache anew that nobody can reach any more, unless an engine may still be connected to it."""
+    assert record.socket_lost_at is not None
+    engines = sorted(_living_users_of(record.key, snapshot))
+    if engines:
+        rest = (
+            f"engine {', '.join(engines)} goes on where it is connected, a new one can't connect until that has ended"
+        )
+        return Decision(report=report_alive(snapshot.node, record, wanted, f"{record.unready}: {rest}"))
+    anew_at = record.socket_lost_at + SOCKET_LOST_S
+    if snapshot.now < anew_at:
+        return Decision((), report_alive(snapshot.node, record, wanted, record.unready), anew_at)
+    return _end(wanted, record, snapshot, for_good=False)
 
 
 def _stop_running(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
@@ -209,6 +228,14 @@ def _living_engine(key: Key, snapshot: Snapshot) -> EngineWantV1 | None:
         return None
     over = key in snapshot.graves if record is None else record.stopped or restarts.is_over(wanted.want, record)
     return None if over else wanted.want
+
+
+def _living_users_of(cache: Key, snapshot: Snapshot) -> Iterator[str]:
+    """Give the names of the engines that use a cache's directory and live right now."""
+    for record in snapshot.records.values():
+        want = record.want
+        if record.state is not State.ENDED and isinstance(want, EngineWantV1) and _uses(want, cache):
+            yield want.pod_name
 
 
 def _uses(want: EngineWantV1, cache: Key) -> bool:

@@ -22,17 +22,10 @@ from kvberth.bare.runner.decide import Step, Verb, Wanted
 from kvberth.bare.runner.diary import Diary
 from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.patience import Patience
+from kvberth.bare.runner.readiness import FAST_S, Answer, Looks
 from kvberth.bare.runner.record import Key, Record, State
 from kvberth.service.threads import in_thread
 
-FAST_S = 0.05
-"""Between looks at something that is about to happen."""
-SLOW_AFTER = 60
-SLOW_S = 0.25
-"""Between looks at something that has not happened in its first seconds."""
-HEALTH_EVERY_S = 1.0
-UNREADY_AFTER = 3
-"""Failed looks in a row, as the kubelet's default."""
 LATE_AFTER_S = 10.0
 """A process that can't be found, or leaves its lock held, for so long is a matter for a person."""
 LONGEST_PAUSE_S = 5.0
@@ -57,11 +50,8 @@ class Roles(Protocol):
     def command(self, record: Record) -> Command:
         """Give the command of a life. Raises StartError."""
 
-    async def answers(self, record: Record) -> bool | None:
-        """Tell whether the process does what it is there for; None when it can't be asked for a reason of our own."""
-
-    def watched(self, record: Record) -> bool:
-        """Tell whether readiness is looked at again once it was there."""
+    async def answers(self, record: Record) -> Answer:
+        """Look whether the process does what it is there for."""
 
 
 @dataclass
@@ -242,15 +232,14 @@ class Keeper:
 
     async def _look(self, key: Key) -> None:
         """Keep `ready` true to what the process answers."""
-        failures = 0
-        while self.roles.watched(self.records[key]) or not self.records[key].ready:
-            answered = await self.roles.answers(self.records[key])
-            failures = 0 if answered else failures + (answered is not None)
-            ready = bool(answered) or (self.records[key].ready and failures < UNREADY_AFTER)
-            if ready != self.records[key].ready:
-                _log.info("process is ready" if ready else "process is not ready", process=key.stem)
-                self._update(key, ready=ready)
-            await asyncio.sleep(HEALTH_EVERY_S if ready else FAST_S if failures < SLOW_AFTER else SLOW_S)
+        looks = Looks()
+        while True:
+            answer = await self.roles.answers(self.records[key])
+            changes = looks.take(self.records[key], answer, self.clock())
+            if changes:
+                self._update(key, **changes)
+                _log.info(looks.words(self.records[key]), process=key.stem)
+            await asyncio.sleep(looks.pause_s(self.records[key]))
 
     def _end(self, key: Key, code: int | None, message: str) -> None:
         record = self.records[key]

@@ -45,6 +45,10 @@ class Record(ProcessRecord):
     started: datetime | None = None
     started_at: float = 0.0
     ready: bool = False
+    unready: str = ""
+    """Why it is not ready any more; empty while it is, and before it ever was."""
+    socket_lost_at: float | None = None
+    """Since when a cache that was ready lives without its socket."""
     incarnation: str | None = None
     port: int | None = None
     """Engines: where /health is asked."""

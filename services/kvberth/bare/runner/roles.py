@@ -7,6 +7,7 @@ from pathlib import Path
 from kvberth.bare.process.start import Command
 from kvberth.bare.runner.caches import cache_answers, cache_command
 from kvberth.bare.runner.engines import engine_answers, engine_command, free_port
+from kvberth.bare.runner.readiness import Answer
 from kvberth.bare.runner.record import Record
 from kvberth_schemas.events import ProcessRole
 
@@ -41,12 +42,8 @@ class NodeRoles:
             return cache_command(self.root, record, log)
         return engine_command(self.root, record, self.engine_argv, log)
 
-    async def answers(self, record: Record) -> bool | None:
-        """Tell whether the process does what it is there for; None when it can't be asked for a reason of our own."""
+    async def answers(self, record: Record) -> Answer:
+        """Look whether the process does what it is there for."""
         if record.key.role is ProcessRole.CACHE:
             return await cache_answers(self.root, record)
-        return await engine_answers(record)
-
-    def watched(self, record: Record) -> bool:
-        """Tell whether readiness is looked at again: a cache's health is its node agent's to prove."""
-        return record.key.role is ProcessRole.ENGINE
+        return Answer(await engine_answers(record))

@@ -13,6 +13,7 @@ from kvberth.bare.runner.caches import cache_answers
 from kvberth.bare.runner.engines import engine_answers
 from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.keeper import Keeper
+from kvberth.bare.runner.readiness import Answer
 from kvberth.bare.runner.record import Record, State
 from kvberth.bare.runner.roles import NodeRoles
 from support.shortage import no_descriptors
@@ -72,6 +73,6 @@ async def test_a_shortage_of_our_own_says_nothing_about_an_engine():
 
 async def test_a_shortage_of_our_own_says_nothing_about_a_cache(tmp_path):
     asked = record(CACHE, incarnation="i")
-    assert await cache_answers(tmp_path, asked) is False
+    assert await cache_answers(tmp_path, asked) == Answer(False, "its socket file was removed", socket_lost=True)
     with no_descriptors():
-        assert await cache_answers(tmp_path, asked) is None
+        assert await cache_answers(tmp_path, asked) == Answer(None)
