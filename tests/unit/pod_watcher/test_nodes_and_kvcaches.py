@@ -70,3 +70,10 @@ def test_a_kvcache_with_a_senseless_spec_is_told_all_the_same(spec):
     value = live("kvcache-first-generation", spec=spec)
     assert value.manifest["spec"] == spec or spec == {"replicas": "many", "cacheSpec": []}
     assert not value.paused
+
+
+def test_a_node_as_a_kubelet_tells_of_it_is_ready_and_cordoned():
+    node = live("node-by-kubelet")
+    assert (node.ready, node.unschedulable) == (True, True)
+    assert node.taints == (Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"),)
+    assert node.allocatable == Resources(cpu_millis=60_000, memory_bytes=192 * 2**30, gpus=1)

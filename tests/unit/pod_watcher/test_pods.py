@@ -140,3 +140,24 @@ def test_a_pod_that_cannot_be_read_is_unreadable_and_keeps_its_name():
     assert isinstance(found, Unreadable)
     assert "spec.containers" in found.why
     assert found.uid == raw("pod-bound")["metadata"]["uid"]
+
+
+def test_an_engine_as_a_kubelet_tells_of_it_is_ready_leaving_and_holds_its_node():
+    pod = live("pod-leaving-by-kubelet")
+    event = pod_event(pod, OWNER, was_ready=False)
+    assert isinstance(event, PodReadyV1)
+    assert (event.ready, event.deleting, event.restarts, event.node) == (True, True, 0, "l20-a")
+    assert event.gate is None, "an init container that says nothing is no gate"
+    assert pod.finished == ""
+    assert pod.subject is not None
+    assert pod.subject.controller is not None
+    assert pod.subject.controller.kind == "ReplicaSet"
+
+
+def test_a_cache_as_a_kubelet_tells_of_it_is_ready_and_names_its_kvcache():
+    event = pod_event(live("cache-by-kubelet"), None, was_ready=False)
+    assert isinstance(event, PodReadyV1)
+    assert event.role is PodRole.CACHE
+    assert event.kvcache == "aibrix-kvcache-llama-3-8b-instruct"
+    assert (event.run_as_user, event.supplemental_groups) == (0, (10001,))
+    assert event.requests.memory_bytes == 72 * 2**30
