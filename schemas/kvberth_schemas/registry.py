@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from kvberth_schemas import events, requests, wants
 from kvberth_schemas.model import Event, Message, Want
-from kvberth_schemas.subjects import Entity, Verb, WantKind
+from kvberth_schemas.subjects import NODE_ENTITIES, Entity, Verb, WantKind
 
 ENTITIES: dict[type[Event], Entity] = {
     events.PodScheduledV1: Entity.POD,
@@ -55,6 +55,26 @@ REQUESTS: dict[Verb, tuple[type[Message], type[Message]]] = {
 }
 """What each verb of the bare backend's scheduler takes and answers."""
 
+_OBJECT_FIELDS: dict[Entity, tuple[str, ...]] = {
+    Entity.POD: ("uid",),
+    Entity.NODE: ("name",),
+    Entity.SPEC: ("name",),
+    Entity.STATUS: ("name",),
+    Entity.PROCESS: ("owner", "role"),
+    Entity.SOCKET: ("cache",),
+    Entity.HEALTH: ("cache",),
+    Entity.CACHE: ("cache",),
+    Entity.TRANSFER: ("cache",),
+}
+"""Which fields of an event make the object of its subject, joined by ``=``."""
+
+_WANT_OBJECT_FIELDS: dict[WantKind, tuple[str, ...]] = {
+    WantKind.ENGINE: ("pod_uid",),
+    WantKind.CACHE: ("kvcache",),
+    WantKind.DIR: ("kvcache",),
+}
+"""The same of a want. A table of its own: some kinds of wants and of events have the same word."""
+
 EVENTS: dict[str, type[Event]] = {cls.ce_type: cls for cls in ENTITIES}
 WANTS: dict[str, type[Want]] = {cls.ce_type: cls for cls in WANT_KINDS}
 
@@ -83,6 +103,18 @@ def decode(ce_type: str, body: bytes) -> Event | Want:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the body"
         raise DecodeError(f"{ce_type}: {field}: {first['msg']}") from error
+
+
+def address(message: Event | Want) -> dict[str, str]:
+    """Give what a message's body says about its own subject: `object`, and `namespace` and `node` where it has them."""
+    if isinstance(message, Want):
+        fields, parts = _WANT_OBJECT_FIELDS[WANT_KINDS[type(message)]], ["namespace"]
+    else:
+        entity = ENTITIES[type(message)]
+        fields, parts = _OBJECT_FIELDS[entity], [] if entity is Entity.NODE else ["namespace"]
+        parts += ["node"] if entity in NODE_ENTITIES else []
+    named = {part: str(getattr(message, part)) for part in parts}
+    return {"object": "=".join(str(getattr(message, field)) for field in fields), **named}
 
 
 def encode(message: Message) -> bytes:

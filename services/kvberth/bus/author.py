@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kvberth.bus.context import BusContext
-from kvberth.bus.decode import Subject, check_kind
+from kvberth.bus.decode import Subject, check_subject
 from kvberth.bus.errors import BodyTooLong, NotOurs
 from kvberth.bus.reconcile import Statement
 from kvberth_schemas.envelope import MAX_BODY_BYTES, Envelope
@@ -28,7 +28,7 @@ class Author:
             BodyTooLong: the body has more than `MAX_BODY_BYTES`.
         """
         try:
-            check_kind(subject, message)
+            check_subject(subject, message)
         except ValueError as error:
             raise NotOurs(str(error)) from error
         body = encode(message)

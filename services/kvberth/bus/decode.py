@@ -60,8 +60,8 @@ def parse_subject(text: str) -> Subject:
         return WantSubject.parse(text)
 
 
-def check_kind(subject: Subject, message: Message) -> None:
-    """Refuse a message that says something about another kind of thing than its subject.
+def check_subject(subject: Subject, message: Message) -> None:
+    """Refuse a message that says something about another thing, or another kind of thing, than its subject.
 
     Raises:
         ValueError: it does.
@@ -74,6 +74,10 @@ def check_kind(subject: Subject, message: Message) -> None:
         right = subject.what
     if about != right:
         raise ValueError(f"a {type(message).__name__} was said on {subject}, which is for messages about a {right}")
+    assert isinstance(message, Event | Want)  # nothing else is about anything
+    for part, said in registry.address(message).items():
+        if said != getattr(subject, part):
+            raise ValueError(f"a {type(message).__name__} about the {part} {said!r} was said on {subject}")
 
 
 def read(text: str, headers: Mapping[str, str], body: bytes, sequence: int) -> Row | Unreadable:
@@ -88,7 +92,7 @@ def read(text: str, headers: Mapping[str, str], body: bytes, sequence: int) -> R
     try:
         envelope = Envelope.from_headers(headers)
         message = registry.decode(envelope.type, body)
-        check_kind(subject, message)
+        check_subject(subject, message)
     except EnvelopeError as error:
         return Unreadable(subject, Reason.ENVELOPE, str(error))
     except UnknownTypeError as error:

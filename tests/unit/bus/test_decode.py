@@ -1,5 +1,7 @@
 """Reading stored messages: whatever they hold, it is a row or a reason."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,9 @@ def test_a_message_is_read():
         (str(SUBJECT), HEADERS | {"ce-time": "yesterday"}, BODY, Reason.ENVELOPE),
         (str(SUBJECT), HEADERS | {"ce-type": "kvberth.socket.lost.v2"}, BODY, Reason.UNKNOWN_TYPE),
         (str(subjects.pod("default", "u1")), HEADERS, BODY, Reason.FOREIGN),
+        (str(SUBJECT).replace(".default.", ".other."), HEADERS, BODY, Reason.FOREIGN),
+        (str(replace(SUBJECT, node="other")), HEADERS, BODY, Reason.FOREIGN),
+        (str(replace(SUBJECT, object="other")), HEADERS, BODY, Reason.FOREIGN),
         ("kvberth.evt.v1.a.default.k.socket.more", HEADERS, BODY, Reason.SUBJECT),
         ("kvberth.evt.v1.a.default.=zz.socket", HEADERS, BODY, Reason.SUBJECT),
     ],

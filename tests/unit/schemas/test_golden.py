@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from kvberth_schemas import publish
-from kvberth_schemas.registry import EVENTS, WANTS, decode, encode
+from kvberth_schemas.registry import EVENTS, WANTS, address, decode, encode
 
 GOLDEN = Path(__file__).with_name("golden")
 PAYLOADS = sorted(path.relative_to(GOLDEN).as_posix() for path in GOLDEN.glob("*/*.json"))
@@ -38,6 +38,7 @@ def test_golden_payloads_only_grow():
 def test_every_payload_decodes_and_no_field_is_lost(name):
     payload = json.loads((GOLDEN / name).read_text())
     message = decode(name.split("/")[0], (GOLDEN / name).read_bytes())
+    assert all(address(message).values())
     written = json.loads(encode(message))
     assert {key: written.get(key) for key in payload} == payload
 
