@@ -1,6 +1,7 @@
 """`kvberth status [-w]`: what is where, and what every KVCache says of itself."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -89,8 +90,11 @@ def status(
     """
 
     async def command() -> None:
-        async with connected(layout_of(state)) as bus, status_reader(bus) as reader:
+        layout = layout_of(state)
+        async with connected(layout) as bus, status_reader(bus) as reader:
             await reader.until_complete()
+            for note in layout.notes(time.time()):
+                output().print(Text(note, "yellow"))
             if watch:
                 await _follow(reader)
             else:

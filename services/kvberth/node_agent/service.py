@@ -15,7 +15,7 @@ from kvberth.node_agent.sockets.keeper import Keeper, KeeperSettings
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant
 from kvberth.node_agent.sockets.watcher import Pace, Surroundings
 from kvberth.node_agent.sockets.watches import DirectoryWatches, open_watches
-from kvberth.service import ServiceContext, ServiceError, claimed
+from kvberth.service import ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import SocketGoneV1, SocketLostV1, SocketReadyV1
 from kvberth_schemas.model import Event
@@ -98,7 +98,7 @@ class _Agent:
         """Apply the wants at every change, until cancelled or taken over."""
         while True:
             if writer.deposed:
-                raise ServiceError(deposed_sentence(self._node))
+                raise TakenOverError(deposed_sentence(self._node))
             if wants.complete:
                 keeper.apply(_dir_wants(wants.rows))
             await wants.changed(_LOOK_S)

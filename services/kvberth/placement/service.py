@@ -14,7 +14,7 @@ from kvberth.placement.planner import Planner, Questions, wait_s
 from kvberth.placement.settings import PlacementSettings
 from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
 from kvberth.placement.watch import Watch
-from kvberth.service import Claim, ServiceContext, ServiceError, claimed
+from kvberth.service import Claim, ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import KVCacheStatusGoneV1, KVCacheStatusV1
 from kvberth_schemas.model import Event
@@ -124,7 +124,7 @@ class _Loop:
         self._index.touch_all()
         while True:
             if statuses.deposed or wants.deposed:
-                raise ServiceError(_DEPOSED)
+                raise TakenOverError(_DEPOSED)
             known = await self._turn()
             if known:
                 statuses.ready()  # every KVCache has been told: what is not, is gone

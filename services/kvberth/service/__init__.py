@@ -4,10 +4,10 @@ from kvberth.service.address_file import address_path
 from kvberth.service.checks import Checks
 from kvberth.service.claim import Claim, claimed
 from kvberth.service.context import ServiceContext, open_context
-from kvberth.service.errors import ServiceError, SettingsError
+from kvberth.service.errors import ServiceError, SettingsError, TakenOverError
 from kvberth.service.lag import LagWatchdog
 from kvberth.service.logs import bound_cause, configure_logging
-from kvberth.service.run import EXIT_FAILED, EXIT_OK, EXIT_SETTINGS, run_service, serve
+from kvberth.service.run import EXIT_FAILED, EXIT_OK, EXIT_SETTINGS, EXIT_TAKEN_OVER, run_service, serve
 from kvberth.service.settings import ServiceSettings, load_settings
 from kvberth.service.telemetry import SECONDS_BUCKETS, Telemetry
 
@@ -15,6 +15,7 @@ __all__ = [
     "EXIT_FAILED",
     "EXIT_OK",
     "EXIT_SETTINGS",
+    "EXIT_TAKEN_OVER",
     "SECONDS_BUCKETS",
     "Checks",
     "Claim",
@@ -23,6 +24,7 @@ __all__ = [
     "ServiceError",
     "ServiceSettings",
     "SettingsError",
+    "TakenOverError",
     "Telemetry",
     "address_path",
     "bound_cause",

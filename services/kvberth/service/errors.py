@@ -8,6 +8,13 @@ class ServiceError(Exception):
     """
 
 
+class TakenOverError(ServiceError):
+    """A writer with a higher term speaks on this service's subjects; `run_service` exits with 3.
+
+    A new start would find the same, so whoever starts it again does so at leisure.
+    """
+
+
 class SettingsError(ServiceError):
     """The settings are wrong. One sentence per fault, each naming the environment variable or the file's key."""
 

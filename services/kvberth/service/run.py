@@ -1,9 +1,9 @@
 """Runs one service as a process: sets it up, waits for its end or a signal, and makes sure that it ends.
 
 Exit codes: 0 stopped by a signal or finished; 1 failed, or had to be ended by force; 2 wrong settings, nothing was
-started. SIGTERM or SIGINT sets `stopping`; `main` then has `shutdown_timeout_s` before it is cancelled, the same
-signal again cancels it at once, and a few seconds later the process is ended whatever its tasks do. Children are left
-alone: they outlive their service by design.
+started; 3 another writer has taken over. SIGTERM or SIGINT sets `stopping`; `main` then has `shutdown_timeout_s` before
+it is cancelled, the same signal again cancels it at once, and a few seconds later the process is ended whatever its
+tasks do. Children are left alone: they outlive their service by design.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import structlog
 from kvberth.service.address_file import AddressFile, address_path
 from kvberth.service.context import ServiceContext, open_context
 from kvberth.service.deadline import ExitDeadline
-from kvberth.service.errors import ServiceError, SettingsError
+from kvberth.service.errors import ServiceError, SettingsError, TakenOverError
 from kvberth.service.logs import configure_logging
 from kvberth.service.settings import ServiceSettings, load_settings
 from kvberth.service.telemetry import Telemetry
@@ -28,6 +28,7 @@ from kvberth.service.telemetry import Telemetry
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_SETTINGS = 2
+EXIT_TAKEN_OVER = 3
 
 CANCEL_GRACE_S = 2.0
 """Seconds that a cancelled `main` gets to clean up."""
@@ -182,7 +183,13 @@ def _exit_code(context: ServiceContext[S], task: "asyncio.Task[None]") -> int:
         _log.error("service failed", exc_info=error)
     else:
         _log.error(" ".join(sentences))
-    return EXIT_FAILED
+    return EXIT_TAKEN_OVER if _is_taken_over(error) else EXIT_FAILED
+
+
+def _is_taken_over(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_taken_over(part) for part in error.exceptions)
+    return isinstance(error, TakenOverError)
 
 
 def _sentences(error: BaseException) -> list[str] | None:

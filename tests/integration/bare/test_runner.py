@@ -308,7 +308,7 @@ async def test_a_runner_that_was_taken_over_ends_with_a_sentence_and_its_process
         rival.ready()
         assert bed.runner is not None
         async with asyncio.timeout(15.0):
-            assert await bed.runner.wait() == 1
+            assert await bed.runner.wait() == 3
     assert f"Another runner of the node {NODE} with a higher term speaks on the bus" in bed.runner_log()
     assert "Traceback" not in bed.runner_log()
     _, status = await probe(bed.socket, timeout_s=1.0)

@@ -489,7 +489,7 @@ async def test_a_scheduler_that_was_taken_over_ends_with_a_sentence_and_acts_no_
         writer.ready()
         async with asyncio.timeout(DEADLINE_S):
             _, log = await cluster.process.communicate()
-    assert cluster.process.returncode == 1
+    assert cluster.process.returncode == 3
     assert "Another scheduler with a higher term speaks on the bus, so this one ends" in log.decode()
     assert "Traceback" not in log.decode()
     assert cluster.wants()[pod.uid].message.term == 2_000_000_000

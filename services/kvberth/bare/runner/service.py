@@ -21,7 +21,7 @@ from kvberth.bare.runner.roles import NodeRoles
 from kvberth.bare.runner.settings import RunnerSettings
 from kvberth.bare.runner.wantbook import WantBook
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
-from kvberth.service import ServiceContext, ServiceError, claimed
+from kvberth.service import ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1
 from kvberth_schemas.subjects import Entity, Service, WantKind
@@ -80,7 +80,7 @@ class Node:
         """
         while True:
             if writer.deposed:
-                raise ServiceError(_deposed(self.settings.node))
+                raise TakenOverError(_deposed(self.settings.node))
             decisions = decide(self._snapshot())
             self._say(decisions, writer)
             if self.book.read:  # before, an answer to a stop of something that never ran would be taken back

@@ -22,7 +22,7 @@ from kvberth.bare.scheduler.publish import Publisher
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.store import Store
 from kvberth.bare.scheduler.turn import Limits, Seen, Turn, turn
-from kvberth.service import ServiceError
+from kvberth.service import TakenOverError
 from kvberth.service.threads import in_thread
 
 MAX_WAITING = 32
@@ -109,7 +109,7 @@ class Scheduler:
     def check_term(self) -> None:
         """Raise ServiceError when another scheduler has taken over: from then on this one may not act."""
         if self._publisher.deposed:
-            raise ServiceError(
+            raise TakenOverError(
                 "Another scheduler with a higher term speaks on the bus, so this one ends; one KVBERTH_STATE with one "
                 "scheduler belongs to a bus."
             )

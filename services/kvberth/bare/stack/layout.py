@@ -1,5 +1,6 @@
 """Where the stack keeps what on this machine. Decides paths; writes only the address file."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,6 +12,8 @@ from kvberth.service.files import write_whole
 from kvberth_schemas import names
 
 ADDRESS_FILE = "kvberth.json"
+NOTE_HOLDS_S = 120.0
+"""A service that is still in trouble gets a new note sooner."""
 NATS = "nats"
 """Name of the NATS server among the services."""
 
@@ -63,6 +66,19 @@ class Layout:
     def records(self) -> Path:
         """Records of the services that `up` started, so that `down` finds them when `up` is dead."""
         return self.state / "stack"
+
+    def note(self, service: str) -> Path:
+        """Why a service can't work, written by `up`."""
+        return self.records / f"{service}.note"
+
+    def notes(self, now_s: float) -> list[str]:
+        """Give the notes about services that hold still; `now_s` is seconds since the epoch."""
+        found = []
+        for path in sorted(self.records.glob("*.note")):
+            with contextlib.suppress(OSError):  # it goes just now
+                if now_s - path.stat().st_mtime < NOTE_HOLDS_S:
+                    found.append(path.read_text(encoding="utf-8"))
+        return found
 
     def process_records(self) -> list[Path]:
         """Records of engines and caches: one directory per node that ever had a runner."""

@@ -16,9 +16,13 @@ from kvberth.bare.process.start import Command, StartError, spawn
 from kvberth.bare.process.store import RecordStore
 from kvberth.bare.stack.errors import StackError
 from kvberth.bare.stack.layout import Layout
+from kvberth.service import EXIT_TAKEN_OVER
+from kvberth.service.files import write_whole
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
+TAKEN_OVER_PAUSE_S = 60.0
+"""Another writer has its subjects: a new start would only find that again."""
 STEADY_AFTER_S = 10.0
 """A program that lived that long starts again after the first pause."""
 
@@ -35,8 +39,10 @@ class Program:
     """Added to this process's environment."""
 
 
-def pause_after(lived_s: float, last_pause_s: float | None) -> float:
-    """Give the seconds to wait before a program that lived ``lived_s`` is started again."""
+def pause_after(lived_s: float, last_pause_s: float | None, code: int | None = None) -> float:
+    """Give the seconds to wait before a program that lived ``lived_s`` and ended with ``code`` is started again."""
+    if code == EXIT_TAKEN_OVER:
+        return TAKEN_OVER_PAUSE_S
     if last_pause_s is None or lived_s >= STEADY_AFTER_S:
         return FIRST_PAUSE_S
     return min(last_pause_s * 2, LONGEST_PAUSE_S)
@@ -49,6 +55,7 @@ class Supervisor:
         """Prepare; `start` starts the program."""
         self.name = program.name
         self._program = program
+        self._layout = layout
         self._store = RecordStore(layout.records, ProcessRecord)
         self._log_file = layout.logs / f"{program.name}.log"
         self._handle: Handle | None = None
@@ -85,11 +92,25 @@ class Supervisor:
         while self._handle is not None:
             started = loop.time()
             code = await self._handle.ended()
-            pause = pause_after(loop.time() - started, pause)
+            pause = pause_after(loop.time() - started, pause, code)
+            if code == EXIT_TAKEN_OVER:
+                self._note_taken_over()
             _log.error("a service exited and is started again", service=self.name, code=code, in_s=pause)
             await asyncio.sleep(pause)
             self.restarts += 1
             await self._start_again()
+
+    def _note_taken_over(self) -> None:
+        """Leave a note for `kvberth status`: the service itself can't say it any more."""
+        sentence = (
+            f"{self.name} was taken over by a writer with a higher term ({self._log_file} tells more) and is tried "
+            f"again every {TAKEN_OVER_PAUSE_S:g} s; if no other kvberth uses this bus, docs/bare.md says what to do"
+        )
+        _log.error(sentence)
+        try:
+            write_whole(self._layout.note(self.name), sentence)
+        except OSError as error:
+            _log.warning("a note for 'kvberth status' can't be written", reason=str(error))
 
     async def _start_again(self) -> None:
         """Try until it starts: a full disk or a held lock must not leave a service dead for good."""

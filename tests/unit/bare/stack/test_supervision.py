@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kvberth.bare.stack import Layout, StackError, read_nodes
-from kvberth.bare.stack.supervisor import pause_after
+from kvberth.bare.stack.supervisor import TAKEN_OVER_PAUSE_S, pause_after
+from kvberth.service import EXIT_TAKEN_OVER
 
 
 def test_pauses_double_from_a_fifth_of_a_second_to_five_seconds():
@@ -19,6 +20,20 @@ def test_pauses_double_from_a_fifth_of_a_second_to_five_seconds():
 
 def test_a_service_that_lived_long_starts_again_soon():
     assert pause_after(11, 5.0) == 0.2
+
+
+def test_a_service_that_was_taken_over_is_started_again_at_leisure():
+    assert pause_after(0.1, 0.2, EXIT_TAKEN_OVER) == TAKEN_OVER_PAUSE_S
+
+
+def test_a_note_about_a_service_holds_for_a_while(tmp_path: Path):
+    layout = Layout(tmp_path, tmp_path / "root")
+    assert layout.notes(0.0) == []
+    layout.records.mkdir()
+    layout.note("placement").write_text("it was taken over")
+    written = layout.note("placement").stat().st_mtime
+    assert layout.notes(written + 1) == ["it was taken over"]
+    assert layout.notes(written + 1000) == []
 
 
 def test_the_same_state_directory_always_has_the_same_socket_root(tmp_path: Path):
