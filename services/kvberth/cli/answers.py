@@ -5,13 +5,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from kvberth.bus import Bus, BusError
+from kvberth.bus import Bus, BusError, BusTimeout
 from kvberth.cli.connection import connected, layout_of
 from kvberth.cli.console import output
 from kvberth.cli.errors import CommandError
 from kvberth_schemas.model import Message
 from kvberth_schemas.requests import ApplyRequest, Outcome, Reply, Result
 from kvberth_schemas.subjects import Verb
+
+ANSWER_WITHIN_S = 2.0
 
 _COLOURS = {Outcome.ACCEPTED: "green", Outcome.IGNORED: "dim", Outcome.REFUSED: "bold red"}
 
@@ -23,7 +25,11 @@ async def ask(bus: Bus, verb: Verb, request: Message) -> Reply:
         CommandError: it does not answer.
     """
     try:
-        reply: Reply = await bus.request(verb, request, Reply)
+        extra_s = request.extra_s if isinstance(request, ApplyRequest) else 0.0
+        reply: Reply = await bus.request(verb, request, Reply, ANSWER_WITHIN_S + extra_s)
+    except BusTimeout as error:
+        hint = "it may still do it, so look at 'kvberth status' before you ask again"
+        raise CommandError(f"the scheduler did not answer '{verb}': {error}; {hint}") from error
     except BusError as error:
         raise CommandError(f"the scheduler did not answer '{verb}': {error}") from error
     return reply

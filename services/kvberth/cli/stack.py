@@ -8,9 +8,11 @@ import typer
 from rich.console import Console
 
 from kvberth.bare.stack import Layout, Stack, read_nodes, stop_up, take_down
+from kvberth.bus import Bus
 from kvberth.cli.answers import ask, print_reply
 from kvberth.cli.connection import connected, layout_of
 from kvberth.cli.console import output
+from kvberth.cli.errors import CommandError
 from kvberth.cli.manifests import apply_request
 from kvberth.cli.options import State
 from kvberth.cli.signals import on_signals, until_signal
@@ -81,12 +83,20 @@ async def _stay(stack: Stack, layout: Layout, requests: list[ApplyRequest], cons
     async with connected(layout, START_WITHIN_S) as bus, status_reader(bus) as reader:
         await reader.until_complete(START_WITHIN_S)
         for request in requests:
-            print_reply(request, await ask(bus, Verb.APPLY, request), console)
+            await _apply(bus, request, console)
     option = "" if layout == layout_of(None) else f" --state {layout.state}"
     console.print(
         f"up. In another terminal: 'kvberth apply -f FILE{option}', 'kvberth status -w{option}'. Ctrl-C ends it."
     )
     await asyncio.Event().wait()
+
+
+async def _apply(bus: Bus, request: ApplyRequest, console: Console) -> None:
+    """Apply a file; what goes wrong with it is told, and ends no stack."""
+    try:
+        print_reply(request, await ask(bus, Verb.APPLY, request), console)
+    except CommandError as error:
+        console.print(f"{request.source} may not be applied: {error}", style="yellow", markup=False)
 
 
 def _name_forgotten(console: Console, manifests: list[str]) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from kvberth_schemas.manifests import Complaint, Container, PodSpec, Workload
+from kvberth_schemas.quantity import parse_quantity
 
+_GPU = "nvidia.com/gpu"
 _POD = "spec.template.spec"
 
 
@@ -25,6 +27,7 @@ def workload_faults(workload: Workload) -> Iterator[Complaint]:
                 f"{path}.name", f"{container.name} is another container's name", "give it a name of its own"
             )
         seen.add(container.name)
+        yield from _gpus(path, container)
         yield from _mounts(path, container, _volumes(workload, pod))
 
 
@@ -52,6 +55,15 @@ def _mounts(path: str, container: Container, volumes: Sequence[str]) -> Iterator
             there = f"one of {', '.join(volumes)}" if volumes else f"a volume of {_POD}.volumes"
             problem = f"there is no volume {mount.name}"
             yield Complaint(f"{path}.volumeMounts[{index}].name", problem, f"name {there}")
+
+
+def _gpus(path: str, container: Container) -> Iterator[Complaint]:
+    needs = container.resources
+    for part, amounts in (("limits", needs and needs.limits), ("requests", needs and needs.requests)):
+        asked = (amounts or {}).get(_GPU)
+        if asked is not None and parse_quantity(asked) % 1:
+            problem = f"asks for {asked} GPUs, and a GPU is given whole"
+            yield Complaint(f"{path}.resources.{part}[{_GPU}]", problem, "write a whole number")
 
 
 def _twice(path: str, names: Sequence[str]) -> Iterator[Complaint]:

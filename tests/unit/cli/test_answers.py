@@ -55,3 +55,8 @@ def test_names_and_sentences_with_brackets_are_printed_as_they_are():
 def test_the_line_of_a_node_names_no_namespace():
     result = Result(kind="Node", namespace=None, name="l20-a", outcome=Outcome.ACCEPTED, sentence="cordoned")
     assert printed(NodeRequest(node="l20-a"), result) == ["Node/l20-a: accepted: cordoned"]
+
+
+def test_an_apply_has_more_time_the_larger_it_is_but_less_than_a_handler_may_take():
+    assert ApplyRequest(text="").extra_s == 0.0
+    assert 7.0 < ApplyRequest(text="#" * 512 * 1024).extra_s + 2.0 < 10.0

@@ -291,3 +291,15 @@ def test_a_node_that_is_wrong_is_told_by_field() -> None:
         "status": {"allocatable": {"memory": "192GB"}},
     }
     assert [complaint.field for complaint in node_complaints(raw)] == ["status.allocatable.memory"]
+
+
+@pytest.mark.parametrize("amount", ["1.5", "500m", "0.5"])
+def test_a_part_of_a_gpu_is_refused(amount: str) -> None:
+    raw = engine("spec.template.spec.containers.0.resources", {"limits": {"nvidia.com/gpu": amount}})
+    assert fields(raw) == ["spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]"]
+
+
+@pytest.mark.parametrize("amount", ["1", 2, "2000m"])
+def test_whole_gpus_are_let_in(amount: object) -> None:
+    raw = engine("spec.template.spec.containers.0.resources", {"limits": {"nvidia.com/gpu": amount}})
+    assert fields(raw) == []

@@ -69,26 +69,31 @@ class Answerer:
     metrics: SchedulerMetrics
     verb: Verb
 
-    async def answer(self, decide: Callable[[State, Moment], tuple[State, list[Result]]]) -> Reply:
-        """Have the scheduler change its state, and give the answer."""
-        results = tuple(await self._results(decide))
+    async def answer(
+        self, decide: Callable[[State, Moment], tuple[State, list[Result]]], extra_s: float = 0.0
+    ) -> Reply:
+        """Have the scheduler change its state, and give the answer; a large request has `extra_s` seconds more."""
+        results = tuple(await self._results(decide, ANSWER_WITHIN_S + extra_s))
         self.metrics.count_refusals(self.verb, results)
         return Reply(results=results)
 
-    async def _results(self, decide: Callable[[State, Moment], tuple[State, list[Result]]]) -> list[Result]:
+    async def _results(
+        self, decide: Callable[[State, Moment], tuple[State, list[Result]]], within_s: float
+    ) -> list[Result]:
         try:
-            async with asyncio.timeout(ANSWER_WITHIN_S):
+            async with asyncio.timeout(within_s):
                 return await self.scheduler.change(decide)
         except NotStoredError as error:
             return [refused(str(self.verb), None, "", str(error))]
         except TimeoutError:
-            slow = f"the disk has not stored it within {ANSWER_WITHIN_S:g} s and still may; look before you ask again"
+            slow = f"the disk has not stored it within {within_s:.1f} s and still may; look before you ask again"
             return [refused(str(self.verb), None, "", slow)]
 
 
 def _handler(answerer: Answerer, decide: Decide) -> Handler:
     async def handle(asked: Message) -> Reply:
-        return await answerer.answer(lambda state, moment: decide(state, asked, moment))
+        extra_s = asked.extra_s if isinstance(asked, ApplyRequest) else 0.0
+        return await answerer.answer(lambda state, moment: decide(state, asked, moment), extra_s)
 
     return handle
 
