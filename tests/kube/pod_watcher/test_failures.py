@@ -208,3 +208,27 @@ async def test_the_rights_of_the_install_are_enough(
     await until(lambda: any(isinstance(one, PodScheduledV1) for one in heard.living(namespace)))
     assert heard.living(namespace)[0].workload.wanted == 1
     await until(lambda: heard.fresh)
+
+
+async def test_an_owner_that_does_not_answer_holds_an_engine_back_for_two_seconds_at_most(
+    plane: ControlPlane,
+    client: Client,
+    proxy: TcpProxy,
+    namespace: str,
+    node: str,
+    selector: dict[str, str],
+    watchers: Replicas,
+    heard: Heard,
+) -> None:
+    await watchers.start(KVBERTH_KUBECONFIG=str(plane.kubeconfig("slow-owners", server=proxy.url)))
+    await until(lambda: heard.fresh)
+    gate = proxy.hold(r"/replicasets/")
+    await deploy_engine(client, namespace, selector)
+    await gate.reached.wait()
+    assert heard.pods(namespace) == {}
+    took_s = await until(lambda: heard.living(namespace))
+    assert 1.0 <= took_s <= 3.0
+    assert heard.living(namespace)[0].workload is None, "not known is not another owner"
+    gate.released.set()
+    await until(lambda: heard.living(namespace)[0].workload is not None)
+    assert heard.living(namespace)[0].workload.kind == "Deployment"
