@@ -21,6 +21,7 @@ from kvberth.kvcache.normalise import normalise
 from kvberth.kvcache.paths import (
     HOST_PREFIX,
     MAX_SOCKET_PATH,
+    SOCKET_GROUP,
     SOCKET_NAME,
     host_directory,
     kvcache_of_host_path,
@@ -37,6 +38,7 @@ __all__ = [
     "MAX_SOCKET_PATH",
     "MODEL_LABEL",
     "PAUSED",
+    "SOCKET_GROUP",
     "SOCKET_NAME",
     "WORKLOAD",
     "Assignment",

@@ -5,6 +5,8 @@ from typing import Final, Protocol, Self, TypeVar
 from kvberth_schemas.manifests import Complaint
 
 HOST_PREFIX: Final = "/var/run/vineyard-kubernetes"
+SOCKET_GROUP: Final = 10001
+"""The group of cache directories on Kubernetes: whoever is in it may connect."""
 SOCKET_NAME: Final = "vineyard.sock"
 MAX_SOCKET_PATH: Final = 107
 """Bytes that a Unix socket's path may have (108 with the closing zero)."""

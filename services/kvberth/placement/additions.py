@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from kvberth.kvcache import CacheSize, KVCacheSpec
 from kvberth.placement.membership import Beside
+from kvberth.placement.needs import needs_beside
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, Cluster, Engine, KVCache, Node
+from kvberth.placement.snapshot import Cache, Cluster, Engine, KVCache, Needs, Node
 from kvberth.placement.steps import Place
 from kvberth_schemas.events import Resources
 from kvberth_schemas.quantity import format_bytes
@@ -91,21 +92,31 @@ def additions(item: KVCache, bound: Beside, caches: Mapping[str, Cache], cluster
             why = "can't be read" if name in cluster.unreadable_nodes else "is not known"
             result.refused[name] = (Reason.NODE_UNKNOWN, f"node {name} {why}")
             continue
-        decision = _decide(item, item.spec, node, caches.get(name, _ABSENT), room)
+        needs = needs_beside(bound[name], node, item.spec)
+        decision = _decide(_Wish(item, item.spec, node, needs), caches.get(name, _ABSENT), room)
         if isinstance(decision, _Refused):
             result.refused[name] = (decision.reason, decision.message)
         elif decision is not None:
-            result.steps.append(_place(item, item.spec, name, bound[name], decision))
+            result.steps.append(_place(_Wish(item, item.spec, node, needs), bound[name], decision))
     return result
 
 
-def _decide(
-    item: KVCache, spec: KVCacheSpec, node: Node, cache: Cache, room: Room
-) -> "tuple[_Pool, Reason] | _Refused | None":
-    pool = _pool(spec, node)
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A cache of a KVCache on a node, and what its engines there need of it."""
+
+    item: KVCache
+    spec: KVCacheSpec
+    node: Node
+    needs: Needs
+
+
+def _decide(wish: _Wish, cache: Cache, room: Room) -> "tuple[_Pool, Reason] | _Refused | None":
+    item, node = wish.item, wish.node
+    pool = _pool(wish.spec, node)
     if isinstance(pool, _Refused):
         return pool
-    reason = _need(item, spec, cache)
+    reason = _need(wish, cache)
     if reason is None:
         return None
     if item.frozen:
@@ -144,7 +155,7 @@ def _pool(spec: KVCacheSpec, node: Node) -> _Pool | _Refused:
     return _Refused(Reason.NO_POOL, f"no pool of {names} fits the labels of node {node.name}")
 
 
-def _need(item: KVCache, spec: KVCacheSpec, cache: Cache) -> Reason | None:
+def _need(wish: _Wish, cache: Cache) -> Reason | None:
     """Why something must be asked for; None where what is asked for is right.
 
     Another size does not renew a running cache: that would empty it. It holds for the next one.
@@ -152,15 +163,16 @@ def _need(item: KVCache, spec: KVCacheSpec, cache: Cache) -> Reason | None:
     wanted = cache.wanted
     if wanted is None or not wanted.run:
         return Reason.ENGINE_BOUND
-    if wanted.uid != item.uid or wanted.gate != spec.gate or not wanted.directory:
+    if wanted.uid != wish.item.uid or wanted.gate != wish.spec.gate or not wanted.directory:
+        return Reason.RENEWED
+    if wanted.needs is not None and not wanted.needs.cover(wish.needs):
         return Reason.RENEWED
     return None
 
 
-def _place(
-    item: KVCache, spec: KVCacheSpec, node: str, engines: tuple[Engine, ...], decision: tuple[_Pool, Reason]
-) -> Place:
+def _place(wish: _Wish, engines: tuple[Engine, ...], decision: tuple[_Pool, Reason]) -> Place:
     pool, reason = decision
+    item, spec, node = wish.item, wish.spec, wish.node.name
     first = min(engines, key=lambda engine: (engine.cause.sequence, engine.uid))
     names = ", ".join(sorted(engine.name for engine in engines)[:3])
     added = f"add {node}: engine {names} is bound there"
@@ -176,4 +188,5 @@ def _place(
         size=pool.size,
         env=spec.env,
         gate=spec.gate,
+        needs=wish.needs,
     )

@@ -70,6 +70,9 @@ def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tu
 
 def _accepted(outcome: Outcome) -> Finding:
     item = outcome.item
+    trouble = outcome.snapshot.troubles.get(item.name)
+    if trouble is not None and trouble.reason is Reason.MANAGED_BY_ANOTHER:
+        return Finding("Accepted", FALSE, trouble.reason, trouble.message)
     if item.life is Life.DELETED:
         return Finding("Accepted", TRUE, Reason.DELETED, "the KVCache was deleted")
     if item.spec is None:
@@ -83,7 +86,7 @@ def _accepted(outcome: Outcome) -> Finding:
 
 
 def _placed(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
-    for check in (_unknown, _turned_off, _conflict, _nobody, _refused):
+    for check in (_unknown, _turned_off, _conflict, _troubled, _nobody, _refused):
         found = check(outcome)
         if found is not None:
             return Finding("Placed", *found)
@@ -94,7 +97,14 @@ def _placed(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
     said = [f"caches beside all engines, on {some(nodes)}", *((waiting,) if waiting else ()), *_remarks(outcome)]
     said += [*kept, *sizes]
     said += ["paused: nothing is added or removed"] if outcome.item.paused else []
-    return Finding("Placed", TRUE, Reason.PLACED, "; ".join(dict.fromkeys(said)))
+    return Finding("Placed", TRUE, _kept_by(outcome) or Reason.PLACED, "; ".join(dict.fromkeys(said)))
+
+
+def _kept_by(outcome: Outcome) -> Reason | None:
+    """Why a cache that could go stays, where something outside forbids it."""
+    caches = outcome.snapshot.caches.get(outcome.item.name, {})
+    held = (caches[node].held for node in sorted(outcome.kept) if node in caches)
+    return next((item.reason for item in held if item is not None), None)
 
 
 Found = tuple[ConditionStatus, Reason, str]
@@ -126,6 +136,18 @@ def _turned_off(outcome: Outcome) -> Found | None:
 def _conflict(outcome: Outcome) -> Found | None:
     sentences = sorted(outcome.following.conflicts)
     return (FALSE, Reason.CONFLICT, "; ".join(sentences)) if sentences else None
+
+
+def _troubled(outcome: Outcome) -> Found | None:
+    trouble = outcome.snapshot.troubles.get(outcome.item.name)
+    if trouble is None:
+        return None
+    caches = outcome.snapshot.caches.get(outcome.item.name, {})
+    leaving = outcome.removed | {node for node, cache in caches.items() if cache.stopping and cache.running}
+    if trouble.reason is Reason.QUOTA_EXCEEDED and leaving:
+        return FALSE, Reason.SWAPPED_FOR_QUOTA, f"{some(sorted(leaving))} makes room: {trouble.message}"
+    kept = [f"{node}: {why}" for node, why in sorted(outcome.kept.items())]
+    return FALSE, trouble.reason, "; ".join((trouble.message, *more(kept)))
 
 
 def _nobody(outcome: Outcome) -> Found | None:
@@ -169,6 +191,7 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
             silent.append(f"{row.node}: {row.message}")
         else:
             missing.append(f"{row.node}: {row.message or 'its cache has not answered yet'}")
+    missing += outcome.snapshot.waiting_caches.get(outcome.item.name, ()) if missing else ()
     if none:
         missing.append(f"no cache was placed on {some(none)}")
     if missing:

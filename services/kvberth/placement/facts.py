@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from kvberth.kvcache import GateSpec, normalise
+from kvberth.placement.needs import needs_of
 from kvberth.placement.snapshot import (
     CacheProcess,
     Cause,
@@ -24,6 +25,7 @@ from kvberth_schemas.events import (
     Owner,
     PodGoneV1,
     PodReadyV1,
+    PodRole,
     PodScheduledV1,
     PodWaitingV1,
     ProcessEndedV1,
@@ -42,7 +44,7 @@ def cause_of(envelope: Envelope, sequence: int) -> Cause:
 
 def engine(event: PodScheduledV1 | PodReadyV1 | PodWaitingV1, cause: Cause) -> Engine | None:
     """Return the engine that a pod is; None for other pods."""
-    if event.model is None:
+    if event.model is None or event.role is not PodRole.ENGINE:
         return None
     return Engine(
         uid=event.uid,
@@ -54,12 +56,13 @@ def engine(event: PodScheduledV1 | PodReadyV1 | PodWaitingV1, cause: Cause) -> E
         deleting=event.deleting,
         why_waiting=event.why if isinstance(event, PodWaitingV1) else "",
         cause=cause,
+        needs=needs_of(event),
     )
 
 
 def departed(event: PodGoneV1, cause: Cause) -> DepartedEngine | None:
     """Return the engine that left; None for other pods."""
-    if event.model is None:
+    if event.model is None or event.role is not PodRole.ENGINE:
         return None
     return DepartedEngine(event.uid, event.model, event.node, _key(event.workload), cause)
 
@@ -104,7 +107,7 @@ def unreadable_kvcache(name: str, why: str, event: KVCacheSpecV1) -> KVCache:
 
 def node(event: NodeChangedV1) -> Node:
     """Return a node."""
-    return Node(event.name, event.ready, event.labels, event.allocatable, event.requested)
+    return Node(event.name, event.ready, event.labels, event.allocatable, event.requested, event.taints)
 
 
 def engine_process(event: ProcessStartedV1) -> EngineProcess | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvberth.placement import facts
+from kvberth.placement.cachepods import CachePods
 from kvberth.placement.cluster import ClusterIndex
 from kvberth.placement.engines import EngineIndex
 from kvberth.placement.snapshot import (
@@ -16,11 +17,13 @@ from kvberth.placement.snapshot import (
     Cause,
     Engine,
     Freshness,
+    Held,
     KVCache,
     Life,
     LiveWorkload,
     Memory,
     Snapshot,
+    Trouble,
     Wanted,
     WorkloadKey,
 )
@@ -32,6 +35,7 @@ from kvberth_schemas.events import (
     NodeChangedV1,
     PodGoneV1,
     PodReadyV1,
+    PodRole,
     PodScheduledV1,
     PodWaitingV1,
     ProcessEndedV1,
@@ -50,13 +54,15 @@ _ABSENT = Cache()
 @dataclass(slots=True)
 class _Namespace:
     engines: EngineIndex = field(default_factory=EngineIndex)
+    pods: CachePods = field(default_factory=CachePods)
     kvcaches: dict[str, KVCache] = field(default_factory=dict)
     caches: dict[str, dict[str, Cache]] = field(default_factory=lambda: defaultdict(dict))
+    troubles: dict[str, Trouble] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is known of it."""
-        return not (self.kvcaches or self.caches or self.engines.known)
+        return not (self.kvcaches or self.caches or self.engines.known or self.pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,22 @@ class Index:
         """Return all KVCaches with their namespaces."""
         return [(name, item) for name, held in self._namespaces.items() for item in held.kvcaches.values()]
 
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Names of the nodes that are there."""
+        return frozenset(self._cluster.view(frozenset()).nodes)
+
+    def kvcache(self, namespace: str, name: str) -> KVCache | None:
+        """Return one KVCache as plans see it, but for complaints about names that others hold."""
+        held = self._namespaces.get(namespace)
+        item = held.kvcaches.get(name) if held is not None else None
+        return self._readable(namespace, item) if item is not None else None
+
+    def cache_pods(self, namespace: str, kvcache: str) -> dict[str, str]:
+        """Return by node the name of the pod of a KVCache's cache."""
+        held = self._namespaces.get(namespace)
+        return held.pods.names(kvcache) if held is not None else {}
+
     def forget_events(self) -> None:
         """Forget every event (the view was opened anew), but not what placement itself wants."""
         wanted = [
@@ -119,6 +141,7 @@ class Index:
             for kvcache, nodes in held.caches.items()
             for node, cache in nodes.items()
         ]
+        troubles = [(name, held.troubles) for name, held in self._namespaces.items() if held.troubles]
         self._namespaces.clear()
         self._cluster = ClusterIndex()
         self._sequences.clear()
@@ -126,6 +149,8 @@ class Index:
         for name, kvcache, node, want in wanted:
             if want is not None:
                 self.set_wanted(name, kvcache, node, want)
+        for name, known in troubles:
+            self._namespaces[name].troubles = known
 
     def forget_missing(self, present: Collection[object]) -> None:
         """Forget what the stream no longer has: it is gone, and was said to be long ago.
@@ -172,9 +197,23 @@ class Index:
             self._unreadable = unreadable
             self.touch_all()
 
-    def set_wanted(self, namespace: str, kvcache: str, node: str, wanted: Wanted | None) -> None:
-        """Note what placement asks for on a node (None: nothing any more)."""
-        self._put_cache(namespace, kvcache, node, replace(self._cache(namespace, kvcache, node), wanted=wanted))
+    def set_wanted(
+        self, namespace: str, kvcache: str, node: str, wanted: Wanted | None, held: Held | None = None
+    ) -> None:
+        """Note what placement asks for on a node (None: nothing any more), and what forbids to end it."""
+        cache = replace(self._cache(namespace, kvcache, node), wanted=wanted, held=held)
+        self._put_cache(namespace, kvcache, node, cache)
+
+    def set_trouble(self, namespace: str, kvcache: str, trouble: Trouble | None) -> bool:
+        """Note what keeps the backend from doing what is asked for (None: nothing); tell whether that is new."""
+        troubles = self._namespaces[namespace].troubles
+        if troubles.get(kvcache) == trouble:
+            return False
+        troubles.pop(kvcache, None)
+        if trouble is not None:
+            troubles[kvcache] = trouble
+        self._touched.add(namespace)
+        return True
 
     @property
     def stale(self) -> int:
@@ -218,6 +257,8 @@ class Index:
             freshness=freshness,
             memory=memory,
             live=live,
+            troubles=held.troubles,
+            waiting_caches=held.pods.waiting(),
             unreadable_pods=namespace in self._unreadable.pods,
             unreadable_process_nodes=self._unreadable.processes.get(namespace, frozenset()),
         )
@@ -237,7 +278,9 @@ class Index:
 
     def _take_namespaced(self, namespace: str, subject: EventSubject, event: Event, cause: Cause) -> None:
         held = self._namespaces[namespace]
-        if isinstance(event, PodScheduledV1 | PodReadyV1 | PodWaitingV1):
+        if isinstance(event, PodScheduledV1 | PodReadyV1 | PodWaitingV1 | PodGoneV1) and event.role is PodRole.CACHE:
+            self._put_cache_pod(namespace, event)
+        elif isinstance(event, PodScheduledV1 | PodReadyV1 | PodWaitingV1):
             self._put_engine(namespace, event.uid, facts.engine(event, cause))
         elif isinstance(event, PodGoneV1):
             self._put_engine(namespace, event.uid, None)
@@ -267,6 +310,12 @@ class Index:
             return
         alive = facts.engine_process(event) if isinstance(event, ProcessStartedV1) else None
         self._namespaces[namespace].engines.put_process(owner, node, alive)
+
+    def _put_cache_pod(self, namespace: str, event: PodScheduledV1 | PodReadyV1 | PodWaitingV1 | PodGoneV1) -> None:
+        pods = self._namespaces[namespace].pods
+        for kvcache, node in pods.put(event.uid, None if isinstance(event, PodGoneV1) else event):
+            cache = self._cache(namespace, kvcache, node)
+            self._put_cache(namespace, kvcache, node, replace(cache, process=pods.process((kvcache, node))))
 
     def _put_engine(self, namespace: str, uid: str, engine: Engine | None) -> None:
         old = self._namespaces[namespace].engines.put(uid, engine)

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from kvberth.bus import BusError
-from kvberth.placement.apply import Backend, Standing
+from kvberth.placement.apply import ApplyError, Backend, Standing
 from kvberth.placement.calm import WINDOW
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
@@ -102,33 +102,39 @@ class Planner:
             started = asyncio.get_running_loop().time()
             result = plan(snapshot, self._policy, now)
             self._seconds.record(asyncio.get_running_loop().time() - started)
-            taken = await self._take(namespace, result.steps)
+            taken, held = await self._take(namespace, result.steps)
+            self._backend.settle(namespace)
             self._remember(namespace, result, taken, freshness, now)
-            self._say(namespace, result, untold=result.undecided if live is None else frozenset())
+            self._say(namespace, result, untold=held | (result.undecided if live is None else frozenset()))
             if namespace not in self._index.namespaces and not self._memory[namespace].statuses:
                 del self._memory[namespace]  # nothing is left that it could be about
         return result.questions - (live or {}).keys()
 
-    async def _take(self, namespace: str, steps: tuple[AnyStep, ...]) -> list[AnyStep]:
+    async def _take(self, namespace: str, steps: tuple[AnyStep, ...]) -> tuple[list[AnyStep], frozenset[str]]:
+        """Take steps: those that were, and the KVCaches of those that something forbids (planned again at once)."""
         self._plans += 1 if steps else 0
-        taken = []
+        taken, held = [], set[str]()
         for step in steps:
             kind = type(step).__name__.lower()
             headers = {"traceparent": step.traceparent} if step.traceparent is not None else None
             try:
                 with self._telemetry.handling(kind, headers, step.cause or ""):
-                    self._note(await self._backend.take(namespace, step, f"{self._term}-{self._plans}"))
-            except BusError as error:
+                    standing = await self._backend.take(namespace, step, f"{self._term}-{self._plans}")
+                    self._note(standing)
+            except (ApplyError, BusError) as error:
                 _log.error("a step could not be taken", step=kind, kvcache=step.kvcache, reason=str(error))
                 self._recheck[namespace] = self._now() + self._policy.retry
+                continue
+            if standing.held is not None:
+                held.add(step.kvcache)
                 continue
             taken.append(step)
             self._steps.add(1, {"step": kind})
             _log.info(step.message, step=kind, namespace=namespace, kvcache=step.kvcache, reason=step.reason.value)
-        return taken
+        return taken, frozenset(held)
 
     def _note(self, standing: Standing) -> None:
-        self._index.set_wanted(standing.namespace, standing.kvcache, standing.node, standing.wanted)
+        self._index.set_wanted(standing.namespace, standing.kvcache, standing.node, standing.wanted, standing.held)
 
     def _remember(
         self, namespace: str, result: Plan, taken: list[AnyStep], freshness: Freshness, now: datetime

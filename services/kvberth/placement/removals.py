@@ -69,6 +69,7 @@ class _Judge:
         limit = item.spec.placement.max_removals_per_minute if item.spec is not None else 30
         self._allowance = Allowance(snapshot.memory.removals.get(item.name, ()), limit, now)
         self._bound = engines.bound
+        self._swapped = False
 
     def consider(self, node: str, cache: Cache, *, off: bool) -> None:
         cluster = self._snapshot.cluster
@@ -78,14 +79,46 @@ class _Judge:
             return
         if not cache.asked and (cache.stopping or not cache.running):
             return
-        verdict = self._user() if off else self._engines_left(node)
+        verdict = self._user() if off else self._swap(node, cache) or self._engines_left(node)
         if verdict is None:
+            return
+        if cache.held is not None and self._now < cache.held.until:
+            self.result.kept[node] = cache.held.message
+            self.result.recheck.append(cache.held.until)
             return
         if not self._allowance.take():
             self.result.kept[node] = "removals are held back to stay below the limit a minute"
             self.result.recheck.append(self._allowance.next_at)
             return
         self._remove(node, verdict)
+
+    def _swap(self, node: str, cache: Cache) -> _Verdict | None:
+        """A quota that lets no new cache be made beside a running engine: one whose engines only end makes room.
+
+        Never a cache beside an engine that stays, unless that engine's node is lost. One at a time.
+        """
+        trouble = self._snapshot.troubles.get(self._item.name)
+        if trouble is None or trouble.reason is not Reason.QUOTA_EXCEEDED or not self._given_up(node):
+            return None
+        caches = self._snapshot.caches.get(self._item.name, {})
+        nodes = self._snapshot.cluster.nodes
+        missing = [
+            name
+            for name in self._following.bound
+            if name in caches and not caches[name].running and name in nodes and nodes[name].ready
+        ]
+        leaving = any(other.stopping and other.running for other in caches.values())
+        if not missing or leaving or self._swapped or not cache.running:
+            return None
+        self._swapped = True
+        message = f"swap {node} for {min(missing)}: a quota lets no more caches be made ({trouble.message})"
+        return _Verdict(Why.MOVED, Reason.SWAPPED_FOR_QUOTA, message)
+
+    def _given_up(self, node: str) -> bool:
+        """Whether the engines on a node only end, or are lost with it."""
+        mine = self._following
+        lost = not self._snapshot.cluster.nodes[node].ready
+        return (node in mine.ending or node in mine.bound) and (lost or node not in mine.bound)
 
     def _user(self) -> _Verdict:
         deleted = self._item.spec is None

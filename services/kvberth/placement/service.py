@@ -2,13 +2,17 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
 from kvberth.bus import Absent, Bus, BusError, BusSettings, Row, Writer
+from kvberth.placement.apply import ApplyError, Backend
 from kvberth.placement.apply.bare import BareBackend
+from kvberth.placement.means import Edge, Make, Means
 from kvberth.placement.observe import Index
 from kvberth.placement.planner import Planner, Questions, wait_s
 from kvberth.placement.settings import PlacementSettings
@@ -18,14 +22,14 @@ from kvberth.service import Claim, ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import KVCacheStatusGoneV1, KVCacheStatusV1
 from kvberth_schemas.model import Event
-from kvberth_schemas.requests import WorkloadReply, WorkloadRequest
-from kvberth_schemas.subjects import Entity, Service, Verb, WantKind, events_of, wants_of
+from kvberth_schemas.subjects import Entity, Service, WantKind, events_of, wants_of
 
 _log = structlog.stdlib.get_logger(__name__)
 
 _STATES = (Entity.POD, Entity.NODE, Entity.SPEC, Entity.PROCESS, Entity.SOCKET, Entity.STATUS)
 _MOST_QUESTIONS = 16
 _ADOPT_AGAIN_S = 1.0
+_STALE = "kvberth.placement.stale.states"
 _DEPOSED = (
     "Another placement with a higher term speaks on the bus, so this one ends and leaves everything as it is; "
     "a bus has one placement with one KVBERTH_STATE."
@@ -38,16 +42,15 @@ async def main(context: Context) -> None:
     """Place caches until told to stop.
 
     Raises:
-        ServiceError: another placement has the state directory, or took over on the bus.
+        ServiceError: another placement has the state directory, or took over on the bus; no way to a cluster.
     """
-    settings = context.settings
-    with claimed(_claim(settings.state), time.time()) as term:
-        bus_settings = BusSettings(
-            url=settings.nats_url, service=Service.PLACEMENT, instance=settings.instance, term=term
-        )
-        async with Bus(bus_settings, context.telemetry) as bus:
-            await bus.declare()
-            await _run(context, bus, term)
+    if context.settings.backend == "kubernetes":
+        from kvberth.placement.kubernetes import lead  # needs the extra `kubernetes`
+
+        await lead(context, place)
+        return
+    with claimed(_claim(context.settings.state), time.time()) as term:
+        await place(context, term, (WantKind.CACHE, WantKind.DIR), _bare)
 
 
 def _claim(state: Path) -> Claim:
@@ -56,38 +59,66 @@ def _claim(state: Path) -> Claim:
     return Claim(state / "placement" / "lock", state / "placement" / "term", taken)
 
 
-async def _run(context: Context, bus: Bus, term: int) -> None:
-    patterns = [wants_of(WantKind.CACHE), wants_of(WantKind.DIR)]
-    async with (
-        bus.view([events_of(entity) for entity in _STATES]) as view,
-        bus.liveness() as liveness,
-        bus.writer(patterns, absent=Absent.KEEP) as wants,
-        bus.writer([events_of(Entity.STATUS)], absent=Absent.GONE, gone=_gone) as statuses,
-        bus.heart([wants, statuses]),
-        asyncio.TaskGroup() as group,
-    ):
-        index = Index()
-        context.telemetry.observe(
-            "kvberth.placement.stale.states", "States ignored: a newer version was known.", lambda: float(index.stale)
-        )
-        watch = Watch(view, liveness, index)
-        backend = BareBackend(bus, wants, term, _now)
-        planner = Planner(index, backend, _Speaker(statuses), term, context.telemetry, _now)
-        context.checks.register(
-            "bus", lambda: None if bus.connected else f"No NATS at {context.settings.nats_url} yet."
-        )
-        context.checks.register("wants", lambda: _complaint(wants))
-        context.checks.register("statuses", lambda: _complaint(statuses))
+@asynccontextmanager
+async def _bare(edge: Edge) -> AsyncIterator[Means]:
+    yield Means(BareBackend(edge.bus, edge.wants, edge.term, now), edge.speaker)
+
+
+async def place(context: Context, term: int, kinds: Sequence[WantKind], make: Make) -> None:
+    """Place caches under one term, with the means that `make` gives; `kinds` are the wants that they write."""
+    settings = context.settings
+    bus_settings = BusSettings(url=settings.nats_url, service=Service.PLACEMENT, instance=settings.instance, term=term)
+    async with Bus(bus_settings, context.telemetry) as bus:
+        await bus.declare()
+        async with (
+            bus.view([events_of(entity) for entity in _STATES]) as view,
+            bus.liveness() as liveness,
+            bus.writer([wants_of(kind) for kind in kinds], absent=Absent.KEEP) as wants,
+            bus.writer([events_of(Entity.STATUS)], absent=Absent.GONE, gone=_gone) as statuses,
+            bus.heart([wants, statuses]),
+        ):
+            index, woken = Index(), asyncio.Event()
+            context.telemetry.observe(_STALE, "States ignored: a newer version was known.", lambda: float(index.stale))
+            edge = Edge(bus, wants, term, index, woken.set, _Speaker(statuses))
+            with _checked(context, bus, wants, statuses):
+                async with make(edge) as means:
+                    watch = Watch(view, liveness, index, means.backend.blind, woken)
+                    planner = Planner(index, means.backend, means.speaker, term, context.telemetry, now)
+                    await _follow(context, watch, planner, means.backend, (statuses, wants))
+
+
+async def _follow(
+    context: Context, watch: Watch, planner: Planner, backend: Backend, writers: tuple[Writer, Writer]
+) -> None:
+    async with asyncio.TaskGroup() as group:
         following = [
             group.create_task(watch.follow_view(), name="view"),
             group.create_task(watch.follow_liveness(), name="signs of life"),
-            group.create_task(backend.run(), name="purges"),
+            group.create_task(backend.run(), name="backend"),
         ]
-        loop = _Loop(context, bus, watch, planner, group)
-        placing = group.create_task(loop.run(statuses, wants), name="place")
+        loop = _Loop(context, backend, watch, planner, group)
+        placing = group.create_task(loop.run(*writers), name="place")
         await context.stopping.wait()
         for task in (*following, placing, *loop.asking):
             task.cancel()
+
+
+@contextmanager
+def _checked(context: Context, bus: Bus, wants: Writer, statuses: Writer) -> Iterator[None]:
+    """Readiness depends on the bus for as long as we place."""
+    url = context.settings.nats_url
+    checks: dict[str, Callable[[], str | None]] = {
+        "bus": lambda: None if bus.connected else f"No NATS at {url} yet.",
+        "wants": lambda: _complaint(wants),
+        "statuses": lambda: _complaint(statuses),
+    }
+    for name, check in checks.items():
+        context.checks.register(name, check)
+    try:
+        yield
+    finally:
+        for name in checks:
+            context.checks.unregister(name)
 
 
 class _Loop:
@@ -96,13 +127,13 @@ class _Loop:
     def __init__(
         self,
         context: Context,
-        bus: Bus,
+        backend: Backend,
         watch: Watch,
         planner: Planner,
         group: asyncio.TaskGroup,
     ) -> None:
         self._context = context
-        self._bus = bus
+        self._backend = backend
         self._watch = watch
         self._index = watch.index
         self._planner = planner
@@ -128,12 +159,12 @@ class _Loop:
             known = await self._turn()
             if known:
                 statuses.ready()  # every KVCache has been told: what is not, is gone
-            await self._sleep(wait_s(self._planner.next_due, _now(), self._context.settings.recheck_s))
+            await self._sleep(wait_s(self._planner.next_due, now(), self._context.settings.recheck_s))
 
     async def _adopted(self) -> bool:
         try:
             await self._planner.adopt(self._watch.statuses().values())
-        except BusError as error:
+        except (ApplyError, BusError) as error:
             _log.warning("not adopted yet", reason=str(error))
             await asyncio.sleep(_ADOPT_AGAIN_S)
             return False
@@ -141,7 +172,7 @@ class _Loop:
 
     async def _turn(self) -> bool:
         freshness = self._watch.refresh()
-        for namespace in sorted(self._index.take_touched() | self._planner.due(_now())):
+        for namespace in sorted(self._index.take_touched() | self._planner.due(now())):
             questions = await self._planner.run(namespace, self._watch.refresh())
             if questions and namespace not in self._asking:
                 task = self._group.create_task(self._ask(namespace, questions), name="live read")
@@ -165,17 +196,13 @@ class _Loop:
             del self._asking[namespace]
 
     async def _read(self, namespace: str, key: WorkloadKey) -> LiveWorkload | None:
-        kind, name = key
         try:
-            reply = await self._bus.request(
-                Verb.WORKLOAD, WorkloadRequest(namespace=namespace, kind=kind, name=name), WorkloadReply
-            )
-        except BusError as error:
+            return await self._backend.workload(namespace, key)
+        except (ApplyError, BusError) as error:
             _log.warning(
-                "a live read was not answered, so nothing is removed", workload=f"{kind}/{name}", reason=str(error)
+                "a live read was not answered, so nothing is removed", workload="/".join(key), reason=str(error)
             )
             return None
-        return LiveWorkload(reply.found, reply.wanted, reply.bound)
 
     async def _sleep(self, seconds: float) -> None:
         """Wait until something changed, and a moment longer for what comes with it."""
@@ -214,5 +241,6 @@ def _complaint(writer: Writer) -> str | None:
     return None if writer.complete else "What is known is not all on the bus yet."
 
 
-def _now() -> datetime:
+def now() -> datetime:
+    """The present moment."""
     return datetime.now(UTC)

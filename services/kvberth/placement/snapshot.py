@@ -9,7 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from kvberth.kvcache import GateSpec, KVCacheSpec
-from kvberth_schemas.events import KVCacheStatusV1, NodeRow, Resources, SocketGoneV1, SocketLostV1, SocketReadyV1
+from kvberth.placement.reasons import Reason
+from kvberth_schemas.events import KVCacheStatusV1, NodeRow, Resources, SocketGoneV1, SocketLostV1, SocketReadyV1, Taint
 from kvberth_schemas.wants import Why
 
 WorkloadKey = tuple[str, str]
@@ -66,6 +67,35 @@ class KVCache:
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerated:
+    """A toleration without an end; `key` None tolerates everything."""
+
+    key: str | None
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the engines on a node need of the cache beside them, besides its being there (Kubernetes)."""
+
+    tolerations: frozenset[Tolerated] = frozenset()
+    rpc: bool = False
+    """Whether one of them is legacy, so that it may ask the daemon over TCP."""
+    strangers: frozenset[str] = frozenset()
+    """Engines that are neither root nor in the group of the directories."""
+
+    def cover(self, other: "Needs") -> bool:
+        """Whether what these need is enough for others."""
+        return (
+            other.tolerations <= self.tolerations
+            and (self.rpc or not other.rpc)
+            and bool(self.strangers) == bool(other.strangers)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
     """One engine's pod, by uid; `node` is None while it waits."""
 
@@ -78,6 +108,7 @@ class Engine:
     deleting: bool
     why_waiting: str
     cause: Cause
+    needs: Needs = Needs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +155,7 @@ class Node:
     labels: Mapping[str, str]
     allocatable: Resources
     requested: Resources
+    taints: tuple[Taint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +178,25 @@ class Wanted:
     traceparent: str | None = None
     started: datetime | None = None
     """When the cache was asked to run, where that is known."""
+    needs: Needs | None = None
+    """What it was asked to provide to its engines; None where no backend looks at that (bare)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A removal that the backend found refused: why, and until when it is not tried again."""
+
+    reason: Reason
+    message: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps the backend from doing what is asked for about a KVCache."""
+
+    reason: Reason
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +219,7 @@ class Cache:
     wanted: Wanted | None = None
     process: CacheProcess | None = None
     socket: SocketState | None = None
+    held: Held | None = None
 
     @property
     def running(self) -> bool:
@@ -279,4 +331,8 @@ class Snapshot:
     memory: Memory = Memory()
     live: Mapping[WorkloadKey, LiveWorkload] = field(default_factory=dict)
     unreadable_pods: bool = False
+    troubles: Mapping[str, Trouble] = field(default_factory=dict)
+    """By KVCache."""
+    waiting_caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By KVCache: why pods of caches have no node (Kubernetes)."""
     unreadable_process_nodes: frozenset[str] = frozenset()

@@ -2,10 +2,11 @@
 
 from datetime import datetime
 
-from kvberth.kvcache import KVCacheSpec
+from kvberth.kvcache import SOCKET_GROUP, KVCacheSpec
 from kvberth.placement.conditions import Outcome, conditions
 from kvberth.placement.moves import nodes_of
 from kvberth.placement.snapshot import Cache, Snapshot
+from kvberth.placement.words import some
 from kvberth_schemas.events import KVCacheStatusV1, NodeRow, SocketLostV1, SocketReadyV1
 from kvberth_schemas.quantity import format_bytes
 
@@ -106,6 +107,9 @@ def _unknown(snapshot: Snapshot, name: str) -> str:
 
 def _remark(outcome: Outcome, name: str, cache: Cache) -> str:
     """What is worth saying beside a serving cache."""
+    strangers = cache.wanted.needs.strangers if cache.wanted is not None and cache.wanted.needs is not None else None
+    if strangers:
+        return f"open to every user of the node: {some(sorted(strangers))} not in group {SOCKET_GROUP}"
     if name in outcome.following.ending and name not in outcome.following.bound:
         return "kept: its engine is ending"
     spec, wanted = outcome.item.spec, cache.wanted

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kvberth.kvcache import CacheSize, GateSpec
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import AtRest, WorkloadKey
+from kvberth.placement.snapshot import AtRest, Needs, WorkloadKey
 from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.wants import Why
 
@@ -32,6 +32,7 @@ class Place(Step):
     size: CacheSize
     env: tuple[tuple[str, str], ...]
     gate: GateSpec
+    needs: Needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

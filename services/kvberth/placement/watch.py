@@ -1,6 +1,7 @@
 """Follows the bus for placement: keeps the index in step with the views, and tells whose word counts."""
 
 import asyncio
+from collections.abc import Callable
 
 from kvberth.bus import Liveness, Row, View
 from kvberth.placement import facts
@@ -17,14 +18,19 @@ _SOURCES = (Service.SCHEDULER, Service.POD_WATCHER)
 class Watch:
     """The view of all states, as an index that is up to date whenever `refresh` was called."""
 
-    def __init__(self, view: View, liveness: Liveness, index: Index) -> None:
-        """Rows reach the index as they arrive."""
+    def __init__(
+        self, view: View, liveness: Liveness, index: Index, children: Callable[[], str | None], woken: asyncio.Event
+    ) -> None:
+        """Rows reach the index as they arrive; `children` says what the backend can't see of its own, if anything;
+        `woken` is set whenever there is something to look at.
+        """
+        self._children = children
         self._view = view
         self._liveness = liveness
         self.index = index
         self._seen: tuple[int, bool] = (0, False)
         self._freshness = Freshness("nothing was read yet", frozenset(), frozenset())
-        self.woken = asyncio.Event()
+        self.woken = woken
         view.add_listener(self._take)
 
     async def follow_view(self) -> None:
@@ -88,7 +94,15 @@ class Watch:
             stale = "the stream of events is not read whole, so pods, nodes and KVCaches are unknown"
         elif not any(self._liveness.fresh(service) for service in _SOURCES):
             stale = "the scheduler is silent, so pods, nodes and KVCaches are unknown"
-        return Freshness(stale, self._fresh_nodes(Service.RUNNER), self._fresh_nodes(Service.NODE_AGENT))
+        else:
+            stale = self._children()
+        return Freshness(stale, self._speaking_nodes(), self._fresh_nodes(Service.NODE_AGENT))
+
+    def _speaking_nodes(self) -> frozenset[str]:
+        """Nodes of which it is known what runs there: pod_watcher's word is about the pods of all of them."""
+        if self._liveness.fresh(Service.POD_WATCHER):
+            return self.index.nodes
+        return self._fresh_nodes(Service.RUNNER)
 
     def _fresh_nodes(self, service: Service) -> frozenset[str]:
         nodes = self._liveness.nodes(service)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kvberth.placement.snapshot import Wanted
+from kvberth.placement.snapshot import Held, LiveWorkload, Wanted, WorkloadKey
 from kvberth.placement.steps import AnyStep
 
 
@@ -16,6 +16,12 @@ class Standing:
     kvcache: str
     node: str
     wanted: Wanted | None
+    held: Held | None = None
+    """A removal that was not done, since something outside forbids it."""
+
+
+class ApplyError(Exception):
+    """A backend could not do what was asked for; the message says what and why."""
 
 
 class Backend(Protocol):
@@ -25,7 +31,7 @@ class Backend(Protocol):
         """Take over what an earlier life asked for, and return it. Called until it succeeds, before any step.
 
         Raises:
-            BusError: it could not be read in time.
+            ApplyError, BusError: it could not be read in time.
         """
         ...
 
@@ -33,9 +39,29 @@ class Backend(Protocol):
         """Take one step and return what is asked for afterwards; taking it twice changes nothing more.
 
         Raises:
-            BusError: it could not be taken; the next plan has it again.
+            ApplyError, BusError: it could not be taken; the next plan has it again.
         """
         ...
 
+    def settle(self, namespace: str) -> None:
+        """A plan of a namespace was made and its steps are taken: see that what exists fits it. Never blocks."""
+        ...
 
-__all__ = ["Backend", "Standing"]
+    async def workload(self, namespace: str, key: WorkloadKey) -> LiveWorkload:
+        """Read live how many engines a workload wants and how many are bound.
+
+        Raises:
+            ApplyError, BusError: nobody answered.
+        """
+        ...
+
+    def blind(self) -> str | None:
+        """Say what of its own objects the backend can't see at present; None where it sees all."""
+        ...
+
+    async def run(self) -> None:
+        """Do what is left to be done beside the plans, until cancelled."""
+        ...
+
+
+__all__ = ["ApplyError", "Backend", "Standing"]

@@ -13,12 +13,13 @@ from kvberth.bus import Bus, BusTimeout, Row, Writer
 from kvberth.placement import facts
 from kvberth.placement.additions import cpu_millis
 from kvberth.placement.apply import Standing
+from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
-from kvberth.placement.snapshot import Wanted
-from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Remove
+from kvberth.placement.snapshot import LiveWorkload, Wanted, WorkloadKey
+from kvberth.placement.steps import AnyStep, Place, Remove
 from kvberth_schemas import subjects
-from kvberth_schemas.events import CacheMovedV1, CachePlacedV1, CacheRemovedV1
-from kvberth_schemas.subjects import WantKind, WantSubject
+from kvberth_schemas.requests import WorkloadReply, WorkloadRequest
+from kvberth_schemas.subjects import Verb, WantKind, WantSubject
 from kvberth_schemas.wants import CacheWantV1, DirWantV1, Why
 
 _LOOK_S = 5.0  # at the view, if it never says that it changed
@@ -87,6 +88,20 @@ class BareBackend:
         await self._tell(namespace, step, plan)
         standing = self._standing.get(key)
         return Standing(*key, standing.wanted if standing is not None else None)
+
+    def settle(self, namespace: str) -> None:
+        """Nothing: the writer of the wants keeps them as they were said."""
+
+    async def workload(self, namespace: str, key: WorkloadKey) -> LiveWorkload:
+        """Ask the scheduler."""
+        kind, name = key
+        asked = WorkloadRequest(namespace=namespace, kind=kind, name=name)
+        reply = await self._bus.request(Verb.WORKLOAD, asked, WorkloadReply)
+        return LiveWorkload(reply.found, reply.wanted, reply.bound)
+
+    def blind(self) -> str | None:
+        """Nothing: all that it owns is on the bus."""
+        return None
 
     def _adopt_one(self, key: _Key, rows: dict[subjects.EventSubject | WantSubject, Row]) -> None:
         cache_row, dir_row = rows.get(_subject(WantKind.CACHE, key)), rows.get(_subject(WantKind.DIR, key))
@@ -196,21 +211,9 @@ class BareBackend:
                 raise BusTimeout(f"{_subject(what, key)} is still being removed after its end; it is asked for later")
 
     async def _tell(self, namespace: str, step: AnyStep, plan: str) -> None:
-        event = _event(namespace, step, plan)
+        event = log_event(namespace, step, plan)
         if event is not None:
             await self._bus.publish_log(subjects.cache(namespace, step.kvcache), event, step.cause)
-
-
-def _event(namespace: str, step: AnyStep, plan: str) -> CachePlacedV1 | CacheMovedV1 | CacheRemovedV1 | None:
-    """What the log says of a step; a removal is told when it is done."""
-    common = {"cache": step.kvcache, "namespace": namespace, "message": step.message, "plan": plan}
-    if isinstance(step, Place):
-        return CachePlacedV1.model_validate({**common, "to": step.node, "reason": step.reason.value})
-    if isinstance(step, Finish) and step.moved_to is not None:
-        return CacheMovedV1.model_validate({**common, "origin": step.node, "to": step.moved_to})
-    if isinstance(step, Finish | Forget):
-        return CacheRemovedV1.model_validate({**common, "origin": step.node, "reason": step.reason.value})
-    return None
 
 
 def _subject(what: WantKind, key: _Key) -> WantSubject:

@@ -1,0 +1,499 @@
+"""A cluster without kubelets: real API server, controllers and scheduler; the others on the bus are played from what
+the API server really has: pod_watcher's events, agents that answer for caches, kubelets that let pods end.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kube.rig import create, delete, get, merge
+from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
+from kvberth.kube import AlreadyExists, Client, NotFound, Selection
+from kvberth.kube.client import Call
+from kvberth.kube.resources import (
+    CRDS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    KVCACHES,
+    NODES,
+    PODS,
+    SERVICES,
+    Resource,
+)
+from kvberth.placement.service import main
+from kvberth.placement.settings import PlacementSettings
+from kvberth.service import Telemetry, open_context
+from kvberth_schemas import subjects
+from kvberth_schemas.events import (
+    KVCacheGoneV1,
+    KVCacheSpecV1,
+    KVCacheStatusV1,
+    NodeChangedV1,
+    Owner,
+    PodGoneV1,
+    PodReadyV1,
+    PodRole,
+    PodScheduledV1,
+    PodWaitingV1,
+    Resources,
+    SocketGoneV1,
+    SocketMount,
+    SocketReadyV1,
+    Taint,
+    Toleration,
+)
+from kvberth_schemas.quantity import parse_quantity
+from kvberth_schemas.subjects import Entity, Service, WantKind, events_of, wants_of
+from kvberth_schemas.wants import DirWantV1
+from support.api_server import ControlPlane
+
+CRD_FILE = Path(__file__).parents[3] / "k8s" / "crd" / "kvcaches.yaml"
+MODEL = "model.aibrix.ai/name"
+OURS = "kvberth.dev/kvcache"
+WORKLOAD = "kvcache.orchestration.aibrix.ai/pod-affinity-workload"
+LOOK_S = 0.03
+
+Json = dict[str, Any]
+
+
+async def until(look: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+    """Wait until `look` (maybe a coroutine function) gives something true, and return it."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            found = look()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def items(client: Client, resource: Resource, namespace: str | None, labels: str = "") -> list[Json]:
+    call = Selection(namespace=namespace, labels=labels).call("list", resource, ())
+    return list(json.loads(await client.request(call))["items"])
+
+
+async def absent(client: Client, resource: Resource, namespace: str, name: str) -> bool:
+    try:
+        await get(client, resource, namespace, name)
+    except NotFound:
+        return True
+    return False
+
+
+async def install_crd(client: Client) -> None:
+    body = yaml.safe_load(CRD_FILE.read_text())
+    try:
+        await client.request(Call(what="CRD", path=CRDS.path(), method="POST", body=body))
+    except AlreadyExists:
+        return
+
+    async def served() -> bool:
+        found = await get(client, CRDS, None, body["metadata"]["name"])
+        conditions = found.get("status", {}).get("conditions", [])
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+    await until(served)
+
+
+@dataclass
+class Stage:
+    """One namespace of the cluster, its nodes, and what the bus says of them."""
+
+    client: Client
+    plane: ControlPlane
+    namespace: str
+    url: str
+    watcher: Writer
+    agents: dict[str, Writer]
+    wants: View
+    statuses: View
+    nodes: tuple[str, ...]
+    known: dict[str, Json] = field(default_factory=dict)
+    specs: dict[str, Json] = field(default_factory=dict)
+    sockets: set[tuple[str, str]] = field(default_factory=set)
+    frozen: bool = False
+    """Nothing is mirrored, and no pod ends."""
+
+    # --- what users do ------------------------------------------------------------------------------------------------
+
+    async def kvcache(self, name: str = "kv", memory: str = "1Gi", **spec: Any) -> Json:
+        body = {
+            "metadata": {"name": name, "annotations": {WORKLOAD: "llama"}},
+            "spec": {"replicas": 1, "cacheSpec": {"image": "vineyardd:1", "cpu": "100m", "memory": memory}, **spec},
+        }
+        return await create(self.client, KVCACHES, self.namespace, body)
+
+    async def engines(self, replicas: int = 1, name: str = "llama", **pod: Any) -> None:
+        labels = {"app": name, MODEL: "llama"}
+        spec = {
+            "nodeSelector": {"stage": self.namespace},
+            "containers": [{"name": "engine", "image": "none"}],
+            "terminationGracePeriodSeconds": 1,
+            **pod,
+        }
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+        await create(self.client, DEPLOYMENTS, self.namespace, body)
+
+    async def cordon(self, *nodes: str) -> None:
+        """Let pods be bound to all nodes but these."""
+        for node in self.nodes:
+            await merge(self.client, NODES, None, node, {"spec": {"unschedulable": node in nodes}})
+
+    async def end(self, pod: str, *, force: bool = True) -> None:
+        options = {"gracePeriodSeconds": 0} if force else {}
+        await delete(self.client, PODS, self.namespace, pod, **options)
+
+    async def age(self, seconds: float = 1.1) -> None:
+        """Wait until what was placed is no part of one start with what comes next."""
+        since = time.monotonic()
+        await until(lambda: time.monotonic() - since > seconds)
+
+    # --- what is seen -------------------------------------------------------------------------------------------------
+
+    async def set_nodes(self, name: str = "kv") -> list[str]:
+        """The nodes that the DaemonSet names."""
+        try:
+            found = await get(self.client, DAEMON_SETS, self.namespace, name)
+        except NotFound:
+            return []
+        affinity = found["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        return [field["values"][0] for term in terms for field in term.get("matchFields", [])]
+
+    async def cache_pods(self, name: str = "kv") -> list[str]:
+        """The nodes on which caches' pods are and stay."""
+        found = await items(self.client, PODS, self.namespace, f"{OURS}={name}")
+        return sorted(pod["spec"].get("nodeName", "?") for pod in found if not pod["metadata"].get("deletionTimestamp"))
+
+    async def engine_pods(self) -> dict[str, str]:
+        """Names of the engines' pods that stay, by node."""
+        found = await items(self.client, PODS, self.namespace, MODEL)
+        stay = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        return {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in stay if pod["spec"].get("nodeName")}
+
+    async def status(self, name: str = "kv") -> Json:
+        return (await get(self.client, KVCACHES, self.namespace, name)).get("status", {})
+
+    async def condition(self, type_: str, name: str = "kv") -> tuple[str, str, str]:
+        """Status, reason and message."""
+        for one in (await self.status(name)).get("conditions", []):
+            if one["type"] == type_:
+                return one["status"], one["reason"], one["message"]
+        return "", "", ""
+
+    async def says(self, type_: str, reason: str, name: str = "kv", timeout_s: float = 20.0) -> str:
+        """Wait until a condition has a reason, and return its message."""
+
+        async def look() -> str:
+            _, found, message = await self.condition(type_, name)
+            return message if found == reason else ""
+
+        try:
+            return str(await until(look, timeout_s))
+        except TimeoutError:
+            raise AssertionError(f"{type_} is {await self.condition(type_, name)}, not {reason}") from None
+
+    async def serving(self, *nodes: str, name: str = "kv") -> None:
+        """Wait until a KVCache is Ready with caches on these nodes alone."""
+
+        async def look() -> bool:
+            status = await self.status(name)
+            rows = sorted(row["node"] for row in status.get("nodes", []) if row["state"] == "serving")
+            here = rows == sorted(nodes) == [row["node"] for row in status.get("nodes", [])]
+            return here and (await self.condition("Ready", name))[0] == "True"
+
+        try:
+            await until(look)
+        except TimeoutError:
+            raise AssertionError(f"{name} is not serving on {nodes}: {await self.status(name)}") from None
+
+    async def told(self, name: str = "kv") -> list[str]:
+        """Reasons of the Kubernetes Events about a KVCache."""
+        found = await items(self.client, EVENTS, self.namespace)
+        return [one["reason"] for one in found if one["regarding"].get("name") == name]
+
+    def bus_status(self, name: str = "kv") -> KVCacheStatusV1 | None:
+        row = self.statuses.rows.get(subjects.status(self.namespace, name))
+        return row.message if row is not None and isinstance(row.message, KVCacheStatusV1) else None
+
+    def directory(self, node: str, name: str = "kv") -> DirWantV1 | None:
+        row = self.wants.rows.get(subjects.want(WantKind.DIR, node, self.namespace, name))
+        return row.message if row is not None and isinstance(row.message, DirWantV1) else None
+
+    # --- the others ---------------------------------------------------------------------------------------------------
+
+    async def mirror(self) -> None:
+        """Play pod_watcher, the agents and the kubelets, from what the API server has."""
+        while True:
+            if not self.frozen:
+                await self._nodes()
+                await self._kvcaches()
+                await self._pods()
+                self._sockets()
+            await asyncio.sleep(LOOK_S)
+
+    async def _nodes(self) -> None:
+        for node in await items(self.client, NODES, None, f"stage={self.namespace}"):
+            name, spec = node["metadata"]["name"], node["spec"]
+            amounts = node["status"]["allocatable"]
+            ready = next(one for one in node["status"]["conditions"] if one["type"] == "Ready")["status"] == "True"
+            event = NodeChangedV1(
+                name=name,
+                resource_version=0,
+                ready=ready,
+                unschedulable=spec.get("unschedulable", False),
+                taints=tuple(Taint.model_validate(one) for one in spec.get("taints", [])),
+                labels=node["metadata"]["labels"],
+                allocatable=Resources(
+                    cpu_millis=int(parse_quantity(amounts["cpu"]) * 1000),
+                    memory_bytes=int(parse_quantity(amounts["memory"])),
+                ),
+                requested=Resources(),
+            )
+            self.watcher.put(subjects.node(name), event)
+
+    async def _kvcaches(self) -> None:
+        seen = {}
+        for item in await items(self.client, KVCACHES, self.namespace):
+            meta = item["metadata"]
+            seen[meta["name"]] = item
+            manifest = {key: value for key, value in item.items() if key != "status"}
+            manifest["metadata"] = {key: meta[key] for key in ("name", "namespace", "annotations") if key in meta}
+            event = KVCacheSpecV1(
+                uid=meta["uid"],
+                name=meta["name"],
+                namespace=self.namespace,
+                generation=meta["generation"],
+                resource_version=0,
+                created=datetime.fromisoformat(meta["creationTimestamp"]),
+                deleting="deletionTimestamp" in meta,
+                manifest=manifest,
+            )
+            self.watcher.put(subjects.spec(self.namespace, meta["name"]), event)
+        for name in self.specs.keys() - seen.keys():
+            uid = self.specs[name]["metadata"]["uid"]
+            gone = KVCacheGoneV1(uid=uid, name=name, namespace=self.namespace, by_user=True, why="deleted")
+            self.watcher.put(subjects.spec(self.namespace, name), gone)
+        self.specs = seen
+
+    async def _pods(self) -> None:
+        seen = {pod["metadata"]["uid"]: pod for pod in await items(self.client, PODS, self.namespace)}
+        for uid, pod in seen.items():
+            if _role(pod) is not None:
+                self.watcher.put(subjects.pod(self.namespace, uid), _pod_event(self.namespace, pod))
+            if OURS in pod["metadata"]["labels"] and "deletionTimestamp" in pod["metadata"]:
+                await self._let_end(pod["metadata"]["name"])
+        for uid in self.known.keys() - seen.keys():
+            pod = self.known[uid]
+            if (role := _role(pod)) is not None:
+                gone = PodGoneV1(
+                    uid=uid,
+                    name=pod["metadata"]["name"],
+                    namespace=self.namespace,
+                    node=pod["spec"].get("nodeName"),
+                    role=role,
+                    model=pod["metadata"]["labels"].get(MODEL),
+                    workload=_workload(pod),
+                    why="ended",
+                )
+                self.watcher.put(subjects.pod(self.namespace, uid), gone)
+        self.known = seen
+
+    async def _let_end(self, pod: str) -> None:
+        try:
+            await self.end(pod)
+        except NotFound:
+            return
+
+    def _sockets(self) -> None:
+        """Agents: a cache answers where its pod is, until its directory is dropped."""
+        alive = {
+            (pod["metadata"]["labels"][OURS], pod["spec"]["nodeName"])
+            for pod in self.known.values()
+            if OURS in pod["metadata"]["labels"] and pod["spec"].get("nodeName")
+        }
+        for name, node in alive - self.sockets:
+            if node in self.agents and (want := self.directory(node, name)) is not None and want.state == "keep":
+                self.sockets.add((name, node))
+                self.agents[node].put(subjects.socket(node, self.namespace, name), _ready(self.namespace, name, node))
+        for name, node in self.sockets - alive:
+            want = self.directory(node, name)
+            if want is None or want.state == "drop":
+                self.sockets.discard((name, node))
+                gone = SocketGoneV1(cache=name, namespace=self.namespace, node=node)
+                self.agents[node].put(subjects.socket(node, self.namespace, name), gone)
+
+
+def _role(pod: Json) -> PodRole | None:
+    labels = pod["metadata"].get("labels", {})
+    if OURS in labels:
+        return PodRole.CACHE
+    return PodRole.ENGINE if MODEL in labels else None
+
+
+def _workload(pod: Json) -> Owner | None:
+    name = pod["metadata"]["labels"].get("app")
+    return Owner(kind="Deployment", name=name, uid=f"uid-{name}") if name else None
+
+
+def _pod_event(namespace: str, pod: Json) -> PodScheduledV1 | PodWaitingV1 | PodReadyV1:
+    meta, spec = pod["metadata"], pod["spec"]
+    legacy = any(
+        one["name"].startswith("AIBRIX_LLM_KV_CACHE") for box in spec["containers"] for one in box.get("env", [])
+    )
+    common: Json = {
+        "uid": meta["uid"],
+        "name": meta["name"],
+        "namespace": namespace,
+        "resource_version": 0,
+        "role": _role(pod),
+        "model": meta["labels"].get(MODEL),
+        "workload": _workload(pod),
+        "kvcache": meta["labels"].get(OURS),
+        "requests": Resources(),
+        "tolerations": tuple(
+            Toleration(
+                key=one.get("key"),
+                operator=one.get("operator"),
+                value=one.get("value"),
+                effect=one.get("effect"),
+                toleration_seconds=one.get("tolerationSeconds"),
+            )
+            for one in spec.get("tolerations", [])
+        ),
+        "sockets": tuple(
+            SocketMount(host_path=volume["hostPath"]["path"], mount_path="/var/run")
+            for volume in spec.get("volumes", [])
+            if "hostPath" in volume
+        ),
+        "legacy": legacy,
+        "deleting": "deletionTimestamp" in meta,
+    }
+    if not spec.get("nodeName"):
+        conditions = pod.get("status", {}).get("conditions", [])
+        why = next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "not bound yet")
+        return PodWaitingV1(**common, why=why)
+    return PodScheduledV1(**common, node=spec["nodeName"])
+
+
+def _ready(namespace: str, name: str, node: str) -> SocketReadyV1:
+    return SocketReadyV1(
+        cache=name,
+        namespace=namespace,
+        node=node,
+        path=f"/var/run/vineyard-kubernetes/{namespace}/{name}/vineyard.sock",
+        incarnation=f"{name}-{node}",
+        instance_id=0,
+        version="0.24.2",
+        memory_usage=0,
+        memory_limit=2**26,
+    )
+
+
+def _nothing(_: Row) -> None:
+    return None
+
+
+async def _node(client: Client, name: str, stage: str) -> None:
+    labels = {"stage": stage, "kubernetes.io/hostname": name}
+    await create(client, NODES, None, {"metadata": {"name": name, "labels": labels}})
+    amounts = {"cpu": "64", "memory": "500Gi", "pods": "100"}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": [{**ready, "lastTransitionTime": now}]}
+    await merge(client, NODES, None, name, {"status": status}, "status")
+
+    async def open_() -> bool:
+        taints = (await get(client, NODES, None, name))["spec"].get("taints", [])
+        return not taints  # the controllers take their not-ready taint away
+
+    await until(open_)
+
+
+@asynccontextmanager
+async def stage(
+    client: Client, plane: ControlPlane, namespace: str, url: str, letters: str = "abc"
+) -> AsyncIterator[Stage]:
+    """A namespace with nodes, and everybody but placement, alive until the end."""
+    nodes = tuple(f"{namespace}-{letter}" for letter in letters)
+    await install_crd(client)
+    for node in nodes:
+        await _node(client, node, namespace)
+    async with AsyncExitStack() as stack:
+        entities = (Entity.POD, Entity.NODE, Entity.SPEC)
+        bus, watcher = await stack.enter_async_context(_speaker(url, Service.POD_WATCHER, None, entities))
+        agents = {}
+        for node in nodes:
+            speaker = _speaker(url, Service.NODE_AGENT, node, (Entity.SOCKET,))
+            agents[node] = (await stack.enter_async_context(speaker))[1]
+        wants = await stack.enter_async_context(bus.view([wants_of(WantKind.DIR)]))
+        statuses = await stack.enter_async_context(bus.view([events_of(Entity.STATUS)]))
+        found = Stage(client, plane, namespace, url, watcher, agents, wants, statuses, nodes)
+        mirror = asyncio.create_task(found.mirror())
+        try:
+            yield found
+            assert not mirror.done(), mirror
+        finally:
+            mirror.cancel()
+            await asyncio.wait([mirror])
+            await _clear(client, namespace, nodes)
+
+
+async def _clear(client: Client, namespace: str, nodes: tuple[str, ...]) -> None:
+    """Take away what later tests would share: nodes, and what has pods made for ever."""
+    for resource in (KVCACHES, DEPLOYMENTS, DAEMON_SETS, SERVICES):
+        for item in await items(client, resource, namespace):
+            try:
+                await delete(client, resource, namespace, item["metadata"]["name"])
+            except NotFound:
+                continue
+    for node in nodes:
+        await delete(client, NODES, None, node)
+
+
+@asynccontextmanager
+async def _speaker(
+    url: str, service: Service, node: str | None, entities: tuple[Entity, ...]
+) -> AsyncIterator[tuple[Bus, Writer]]:
+    settings = BusSettings(url=url, service=service, instance=f"{service}-{node}", node=node, term=int(time.time()))
+    async with Bus(settings) as bus:
+        writer = bus.writer([events_of(entity, node) for entity in entities], absent=Absent.GONE, gone=_nothing)
+        async with writer, bus.heart([writer]):
+            writer.ready()
+            yield bus, writer
+
+
+@asynccontextmanager
+async def placement(on: Stage, state: Path, **options: Any) -> AsyncIterator[Any]:
+    """The service, within this loop, ended at the end; yields its context."""
+    given = {"kubeconfig": on.plane.kubeconfig(), "fence": False, "lease_namespace": on.namespace, **options}
+    settings = PlacementSettings(nats_url=on.url, state=state, backend="kubernetes", **given)
+    telemetry = Telemetry("placement")
+    try:
+        async with open_context("placement", settings, telemetry) as context, asyncio.TaskGroup() as group:
+            running = group.create_task(main(context))
+            try:
+                yield context
+            finally:
+                context.stopping.set()
+                async with asyncio.timeout(10):
+                    await asyncio.wait({running})
+    finally:
+        await asyncio.to_thread(telemetry.shutdown)

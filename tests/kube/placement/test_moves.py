@@ -1,0 +1,34 @@
+"""Caches follow engines on a real control plane: made, moved, taken away, and nothing more."""
+
+from pathlib import Path
+
+from kube.placement.stage import Stage, placement, until
+
+
+async def test_a_cache_is_made_beside_its_engine_and_follows_it(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache()
+        await world.engines()
+        await world.serving(a)
+        assert await world.set_nodes() == [a]
+
+        await world.age()
+        await world.cordon(a, c)
+        await world.end((await world.engine_pods())[a])
+        await world.serving(b)
+        assert await world.set_nodes() == [b]
+        assert await world.cache_pods() == [b]
+        assert (await world.status())["moved"] == f"relocated from {a} to {b}"
+        dropped = world.directory(a)
+        assert dropped is not None
+        assert (dropped.state, dropped.why) == ("drop", "moved")
+        kept = world.directory(b)
+        assert kept is not None
+        assert (kept.state, kept.mode, kept.gid) == ("keep", 0o2770, 10001)
+        await until(lambda: _told(world, {"CacheAdded", "CacheMoved"}))
+
+
+async def _told(world: Stage, reasons: set[str]) -> bool:
+    return reasons <= set(await world.told())
