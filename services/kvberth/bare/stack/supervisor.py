@@ -100,6 +100,17 @@ class Supervisor:
             self.restarts += 1
             await self._start_again()
 
+    async def _start_off_the_loop(self) -> None:
+        """Start it in a thread; a cancelled one is waited for, so that whoever ends the stack finds what it started."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait({starting})
+            if not starting.cancelled() and starting.exception() is not None:
+                _log.error(str(starting.exception()), service=self.name)
+            raise
+
     def _note_taken_over(self) -> None:
         """Leave a note for `kvberth status`: the service itself can't say it any more."""
         sentence = (
@@ -116,7 +127,7 @@ class Supervisor:
         """Try until it starts: a full disk or a held lock must not leave a service dead for good."""
         while True:
             try:
-                await asyncio.to_thread(self.start)
+                await self._start_off_the_loop()
             except StackError as error:
                 _log.error(f"{error}; it is tried again", service=self.name)
                 await asyncio.sleep(LONGEST_PAUSE_S)

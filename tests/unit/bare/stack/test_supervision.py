@@ -1,11 +1,13 @@
 """How long the supervisor waits before it starts a service again, and where a stack's folders are."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from kvberth.bare.process.endings import end, recorded
 from kvberth.bare.stack import Layout, StackError, read_nodes
-from kvberth.bare.stack.supervisor import TAKEN_OVER_PAUSE_S, pause_after
+from kvberth.bare.stack.supervisor import TAKEN_OVER_PAUSE_S, Program, Supervisor, pause_after
 from kvberth.service import EXIT_TAKEN_OVER
 
 
@@ -24,6 +26,29 @@ def test_a_service_that_lived_long_starts_again_soon():
 
 def test_a_service_that_was_taken_over_is_started_again_at_leisure():
     assert pause_after(0.1, 0.2, EXIT_TAKEN_OVER) == TAKEN_OVER_PAUSE_S
+
+
+async def test_a_start_that_is_cancelled_is_finished_so_that_its_process_can_be_found(tmp_path: Path):
+    layout = Layout(tmp_path, tmp_path / "root")
+    supervisor = Supervisor(Program("one", ("/bin/sleep", "1000")), layout)
+    supervisor.start()
+    watching = asyncio.create_task(supervisor.watch())
+    try:
+        supervisor.end_life()
+        async with asyncio.timeout(10.0):
+            while supervisor.restarts == 0:  # noqa: ASYNC110 - no event tells that a start has just begun
+                await asyncio.sleep(0)  # to be there at that very moment
+            watching.cancel()
+            await asyncio.wait({watching})
+        (found,) = recorded(layout.records)
+        assert found.alive
+        assert found.record.pid is not None
+    finally:
+        assert end(recorded(layout.records), 1.0) == []
+        handle = supervisor._handle  # nobody else could reap the child
+        assert handle is not None
+        assert handle.child is not None
+        handle.child.wait()
 
 
 def test_a_note_about_a_service_holds_for_a_while(tmp_path: Path):
