@@ -75,14 +75,14 @@ class Api:
         path = resource.path(namespace, name, subresource)
         return await self._send(Call(what=what, path=path, method="POST", body=body))
 
-    async def delete(self, resource: Resource, namespace: str | None, name: str, *, foreground: bool = False) -> bool:
-        """Delete an object, with all that it owns; give whether there was one."""
-        policy = "Foreground" if foreground else "Background"
+    async def delete(self, resource: Resource, namespace: str | None, name: str, grace_s: int | None = None) -> bool:
+        """Delete an object, with all that it owns; give whether there was one. `grace_s` None: the object's own."""
+        grace = () if grace_s is None else (("gracePeriodSeconds", str(grace_s)),)
         call = Call(
             what=f"deletion of {resource.title(namespace, name)}",
             path=resource.path(namespace, name),
             method="DELETE",
-            query=(("propagationPolicy", policy),),
+            query=(("propagationPolicy", "Background"), *grace),
         )
         try:
             await self.client.request(call)

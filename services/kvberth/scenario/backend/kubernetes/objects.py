@@ -25,6 +25,7 @@ SECRETS: Final = Resource("", "v1", "secrets", "Secret")
 REFUSED_WITHIN_S: Final = 10.0
 """What the API server took, placement may still not accept: it says so in a condition."""
 GONE_WITHIN_S: Final = 120.0
+END_GRACE_S: Final = 1
 _POLL_S = 0.2
 _BY_KIND: Final = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS, "KVCache": KVCACHES, "Pod": PODS}
 _Key = tuple[str, str, str]
@@ -107,6 +108,9 @@ class Objects:
                 await self._api.delete(resource, namespace, name)
         deadline = asyncio.get_running_loop().time() + GONE_WITHIN_S
         namespaces = {namespace for _, namespace, _ in self._made}
+        for pod in [pod for pod in await self._api.list(PODS) if _belongs(pod, namespaces)]:
+            # The story is over: nobody waits for an engine that was told to end before it could listen.
+            await self._api.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], END_GRACE_S)
         while left := [pod for pod in await self._api.list(PODS) if _belongs(pod, namespaces)]:
             if asyncio.get_running_loop().time() > deadline:
                 return [f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in left]
