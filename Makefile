@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-kube test-compose scenarios scenarios-all scenarios-long bench schemas clean
+.PHONY: help demo test check unit integration test-kube test-compose test-cluster scenarios scenarios-all scenarios-long bench schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -44,6 +44,10 @@ test-compose: .venv/dev.stamp ## Build the image and run docker-compose.yml on p
 
 # A handful: the main job, too little memory, a bus that dies, and engines by number. `scenarios-all` tells the others.
 HANDFUL := C-001-engine-moves C-007-not-enough-memory nats-killed-after-moves three-engines-two-none-one
+
+test-cluster: .venv/dev.stamp ## Install on the cluster of KUBECONFIG and tell the scenarios there; docs/scenarios.md names the KVBERTH_TEST_* it takes
+	@echo '== scenarios on a Kubernetes cluster'
+	@$(BIN)/python -m tests.cluster
 
 scenarios: .venv/dev.stamp ## A handful of stories on the bare backend
 	@echo '== a handful of scenarios on the bare backend'

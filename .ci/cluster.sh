@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs `make test-cluster` on a real cluster that is brought up here, where a machine can do that; elsewhere says what it skips.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+kit=../shared/kube
+missing=()
+[ "$(id -u)" = 0 ] || missing+=(root)
+[ -x "$kit/cluster.py" ] || missing+=("$kit")
+for program in podman runc iptables debootstrap conntrack nft openssl; do command -v "$program" > /dev/null || missing+=("$program"); done
+if [ ${#missing[@]} -gt 0 ]; then
+  printf '== SKIPPED: make test-cluster (the scenarios on real kubelets), for want of: %s\n' "${missing[*]}" >&2
+  exit 0
+fi
+kit=$(realpath "$kit")
+mkdir -p .cache
+CONTAINERS_CONF=$kit/containers.conf
+export CONTAINERS_CONF
+"$kit/base-image.sh"
+"$kit/install.sh" .cache/kube
+export PATH=$PWD/.cache/kube:$PATH
+pip_conf=$(mktemp)
+cluster=$PWD/.cache/cluster
+trap '"$kit/cluster.py" down --dir "$cluster" || true; rm -f "$pip_conf"' EXIT
+printf '[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n' > "$pip_conf"
+l20=machine.cluster.vke.volcengine.com/gpu-name=NVIDIA-L20,gpu=1,cpu=60,mem=192Gi
+"$kit/cluster.py" up --dir "$cluster" --bin .cache/kube --node "l20-a,$l20" --node "l20-b,$l20" --node "l20-c,$l20"
+export KUBECONFIG=$cluster/kubeconfig
+export KVBERTH_TEST_LOAD="$kit/cluster.py load --dir $cluster"
+export KVBERTH_TEST_NODE_DRIVER="$kit/cluster.py node --dir $cluster"
+export KVBERTH_TEST_AUDIT=$cluster/audit.log
+export KVBERTH_TEST_BUILD_FLAGS="--pull=never --isolation chroot --network host -v /etc/ssl/certs:/etc/ssl/certs:ro -v $pip_conf:/etc/pip.conf:ro"
+make test-cluster
