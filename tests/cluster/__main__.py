@@ -1,4 +1,4 @@
-"""`make test-cluster`: builds the images, installs kvberth on the cluster of KUBECONFIG, tells the scenarios, uninstalls.
+"""`make test-cluster`: builds images, installs kvberth on the cluster of KUBECONFIG, tells the scenarios, uninstalls.
 
 Works on any cluster; what is missing is said and skipped. Exit status: 0 when no scenario failed and the uninstall left
 nothing behind.
@@ -34,9 +34,7 @@ def main() -> int:
     if settings.load:
         bring_images(settings)
     else:
-        say(
-            "SKIPPED: building and loading images, since KVBERTH_TEST_LOAD names no command; the cluster must have them"
-        )
+        say("SKIPPED: building and loading images, since KVBERTH_TEST_LOAD names no command; they must be there")
     if not settings.node_driver:
         say("SKIPPED: whatever takes machines down, since KVBERTH_TEST_NODE_DRIVER names no command")
     try:

@@ -1,4 +1,4 @@
-"""Under which names a cluster must find our own images, so that the manifests of others run unchanged. Pure but `of`."""
+"""Under which names a cluster must find our images, so that the manifests of others run unchanged. Pure but `of`."""
 
 import re
 from collections.abc import Iterator
