@@ -21,7 +21,6 @@ _API = "kvberth.api.v1"
 EVENTS_PATTERN = f"{_EVENT}.>"
 WANTS_PATTERN = f"{_WANT}.>"
 ALIVE_PATTERN = f"{_ALIVE}.>"
-API_PATTERN = f"{_API}.*"
 
 
 class Service(StrEnum):

@@ -64,11 +64,6 @@ class Streams(Participant):
         """Creation time of `KVBERTH_EVENTS` as known now; None while unknown."""
         return self._created.get(EVENTS_STREAM)
 
-    @property
-    def wants_created(self) -> datetime | None:
-        """Creation time of `KVBERTH_WANTS` as known now; None while unknown."""
-        return self._created.get(WANTS_STREAM)
-
     def created(self, stream: str) -> datetime | None:
         """A stream's creation time; None while unknown."""
         return self._created.get(stream)

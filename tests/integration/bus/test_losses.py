@@ -220,7 +220,7 @@ async def test_a_stream_with_another_configuration_is_corrected(server):
     async with plain(server.url) as client:
         await client.jsm().add_stream(name=EVENTS_STREAM, subjects=["kvberth.evt.v1.>"], max_msgs_per_subject=2)
         async with declaring(server.url) as bus:
-            await until(lambda: bus.streams.events_created and bus.streams.wants_created)
+            await until(lambda: bus.streams.events_created and bus.streams.created(WANTS_STREAM))
         config = (await client.jsm().stream_info(EVENTS_STREAM)).config
         assert (config.max_msgs_per_subject, config.max_age, config.duplicate_window) == (32, 86400, 120)
         wants = (await client.jsm().stream_info(WANTS_STREAM)).config

@@ -142,7 +142,7 @@ async def test_nothing_is_gone_before_the_owner_is_ready(server):
 
 async def test_a_keeper_never_says_gone(server):
     async with declaring(server.url) as bus, plain(server.url) as client:
-        await until(lambda: bus.streams.wants_created)
+        await until(lambda: bus.streams.created(WANTS_STREAM))
         await say(client, directory("old"), keep("old"), "earlier")
         async with bus.writer(DIRS, absent=Absent.KEEP) as writer:
             writer.put(directory("new"), keep("new"))

@@ -81,11 +81,6 @@ class Keeper:
         self.looked = asyncio.Event()
         """Set once the first wants were applied and each directory kept then was looked at."""
 
-    @property
-    def standings(self) -> Mapping[CacheKey, Said | None]:
-        """What was said last of each kept directory's socket."""
-        return {key: kept.watcher.standing.said for key, kept in self._kept.items()}
-
     def apply(self, wants: Mapping[CacheKey, DirWant]) -> None:
         """Bring what is kept in line with the wants; those applied before cost nothing."""
         for step in plan(self._applied, wants):
