@@ -1,5 +1,7 @@
 """Placement's plan depends on last states only: never on order, doubling or lateness of events."""
 
+from dataclasses import replace
+
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -103,8 +105,7 @@ def _with_history(world: World) -> list[tuple[object, object, object]]:
         history.append((subject, message, cause))
         if isinstance(message, PodScheduledV1 | PodReadyV1):
             elsewhere = message.model_copy(update={"node": "b" if message.node == "a" else "a", "deleting": False})
-            old = type(cause)(f"old-{number}", None, -1 - number, cause.time)
-            history.append((subject, elsewhere, type(old)(old.id, None, 0, old.time)))
+            history.append((subject, elsewhere, replace(cause, id=f"old-{number}", traceparent=None, sequence=0)))
     return history
 
 
