@@ -18,7 +18,7 @@ class CachePlacedV1(Event):
 
 
 class CacheMovedV1(Event):
-    """The cache of a move answered on its new node and the old one was given up."""
+    """The cache on ``origin`` has ended after its engine went; the one that was asked for on ``to`` took over."""
 
     ce_type: ClassVar[str] = "kvberth.cache.moved.v1"
     cache: str
