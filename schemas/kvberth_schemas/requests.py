@@ -7,6 +7,22 @@ from pydantic import Field
 from kvberth_schemas.events.nodes import Resources, Taint
 from kvberth_schemas.model import Message
 
+_KINDS = {
+    "deployment": "Deployment",
+    "deploy": "Deployment",
+    "statefulset": "StatefulSet",
+    "sts": "StatefulSet",
+    "kvcache": "KVCache",
+    "pod": "Pod",
+    "po": "Pod",
+}
+
+
+def known_kind(word: str) -> str | None:
+    """Give the kind that a person means, short or in the plural, too; None where no request is about it."""
+    lower = word.lower()
+    return _KINDS.get(lower) or _KINDS.get(lower.removesuffix("s"))
+
 
 class Outcome(StrEnum):
     """What became of one object of a request."""

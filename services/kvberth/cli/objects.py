@@ -10,18 +10,8 @@ from kvberth.cli.connection import run
 from kvberth.cli.errors import CommandError
 from kvberth.cli.manifests import apply_request, delete_requests
 from kvberth.cli.options import State
-from kvberth_schemas.requests import ObjectRequest, ScaleRequest
+from kvberth_schemas.requests import ObjectRequest, ScaleRequest, known_kind
 from kvberth_schemas.subjects import Verb
-
-_KINDS = {
-    "deployment": "Deployment",
-    "deploy": "Deployment",
-    "statefulset": "StatefulSet",
-    "sts": "StatefulSet",
-    "kvcache": "KVCache",
-    "pod": "Pod",
-    "po": "Pod",
-}
 
 
 def apply(
@@ -75,7 +65,7 @@ def delete(
     if file:
         targets = [target for path in file for target in delete_requests(path, namespace)]
     elif kind and name:
-        targets = [ObjectRequest(kind=known_kind(kind), namespace=namespace, name=name)]
+        targets = [ObjectRequest(kind=kind_of(kind), namespace=namespace, name=name)]
     else:
         raise CommandError("say what to delete: 'kvberth delete KIND NAME' or 'kvberth delete -f FILE'")
     _ask(state, [(Verb.DELETE, target) for target in targets])
@@ -92,21 +82,21 @@ def scale(
 
     Example: kvberth scale deployment llama-3-8b-instruct --replicas 2
     """
-    if known_kind(kind) not in {"Deployment", "StatefulSet"}:
+    if kind_of(kind) not in {"Deployment", "StatefulSet"}:
         raise CommandError(f"a {kind} can't be scaled; scale a deployment or statefulset, and its caches follow")
-    request = ScaleRequest(kind=known_kind(kind), namespace=namespace, name=name, replicas=replicas)
+    request = ScaleRequest(kind=kind_of(kind), namespace=namespace, name=name, replicas=replicas)
     _ask(state, [(Verb.SCALE, request)])
 
 
-def known_kind(text: str) -> str:
+def kind_of(word: str) -> str:
     """Give the kind that a person means.
 
     Raises:
         CommandError: there is no such kind here.
     """
-    kind = _KINDS.get(text.lower()) or _KINDS.get(text.lower().removesuffix("s"))
+    kind = known_kind(word)
     if kind is None:
-        raise CommandError(f"'{text}' is no kind that kvberth knows; it knows deployment, statefulset, kvcache and pod")
+        raise CommandError(f"'{word}' is no kind that kvberth knows; it knows deployment, statefulset, kvcache and pod")
     return kind
 
 

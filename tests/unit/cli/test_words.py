@@ -16,7 +16,7 @@ from kvberth.cli.connection import layout_of, nats_url
 from kvberth.cli.console import NO_TERMINAL_WIDTH, output
 from kvberth.cli.errors import CommandError
 from kvberth.cli.events import about, json_line, line
-from kvberth.cli.objects import known_kind
+from kvberth.cli.objects import kind_of
 from kvberth.cli.signals import on_signals, until_signal
 from kvberth_schemas import subjects
 from kvberth_schemas.envelope import Envelope
@@ -46,12 +46,12 @@ def row(subject, message, cause=None):
 
 @pytest.mark.parametrize("word", ["deployment", "Deployments", "deploy", "DEPLOYMENT"])
 def test_kinds_are_known_as_people_write_them(word):
-    assert known_kind(word) == "Deployment"
+    assert kind_of(word) == "Deployment"
 
 
-def test_an_unknown_kind_is_answered_with_the_known_ones():
+def test_an_unkind_of_is_answered_with_the_known_ones():
     with pytest.raises(CommandError, match="it knows deployment, statefulset, kvcache and pod"):
-        known_kind("service")
+        kind_of("service")
 
 
 def test_an_event_is_about_a_thing_on_a_node():

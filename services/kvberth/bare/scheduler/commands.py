@@ -1,7 +1,6 @@
 """What every other request changes: delete, scale, cordon, drain, delete-node, register; and the live read. Pure."""
 
 from datetime import datetime
-from typing import Final
 
 from kvberth.bare.scheduler.known import instead
 from kvberth.bare.scheduler.records import NodeRecord, PodRecord
@@ -15,25 +14,16 @@ from kvberth_schemas.requests import (
     ScaleRequest,
     WorkloadReply,
     WorkloadRequest,
+    known_kind,
 )
 from kvberth_schemas.wants import Why
-
-_KINDS: Final = {
-    "deployment": "Deployment",
-    "deploy": "Deployment",
-    "statefulset": "StatefulSet",
-    "sts": "StatefulSet",
-    "kvcache": "KVCache",
-    "pod": "Pod",
-    "po": "Pod",
-}
 
 Changed = tuple[State, list[Result]]
 
 
 def delete(state: State, request: ObjectRequest, now: datetime) -> Changed:
     """Delete a workload with its pods, a KVCache (the user's word), or one pod."""
-    kind = _kind(request.kind)
+    kind = known_kind(request.kind)
     if kind == "Pod":
         return _delete_pod(state, request)
     if kind is None:
@@ -50,7 +40,7 @@ def delete(state: State, request: ObjectRequest, now: datetime) -> Changed:
 
 def scale(state: State, request: ScaleRequest) -> Changed:
     """Set the number of replicas of a workload."""
-    kind = _kind(request.kind)
+    kind = known_kind(request.kind)
     record = state.manifest((kind or request.kind, request.namespace, request.name))
     if kind not in WORKLOAD_KINDS or record is None:
         return state, [_unknown(state, kind or request.kind, request.namespace, request.name)]
@@ -147,11 +137,6 @@ def _delete_pod(state: State, request: ObjectRequest) -> Changed:
 
 def _wanting(replicas: int, pod: PodRecord) -> PodRecord:
     return pod.model_copy(update={"owner": pod.owner.model_copy(update={"wanted": replicas})})
-
-
-def _kind(word: str) -> str | None:
-    lower = word.lower()
-    return _KINDS.get(lower) or _KINDS.get(lower.removesuffix("s"))
 
 
 def _unknown(state: State, kind: str, namespace: str, name: str) -> Result:
