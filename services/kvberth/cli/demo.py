@@ -101,7 +101,9 @@ class Story:
     async def tell(self, manifest: ApplyRequest, stack: Stack) -> None:
         """Run the main job from an empty stack to a moved engine."""
         self.console.print("[bold]kvberth demo[/]: an engine moves to another node, and its KV cache follows.")
-        self.console.print("Without kvberth the cache stays on the old node and the engine starts cold.\n", style="dim")
+        self.console.print(
+            "Without kvberth the cache stays on the old node, and the engine finds none beside it.\n", style="dim"
+        )
         await self._until(self._nodes_ready, "the nodes did not become ready")
         nodes = " and ".join(node.name for node in self.reader.overview().nodes)
         self._say(f"NATS, placement and scheduler run, and the nodes {nodes}, each with a runner and an agent")
