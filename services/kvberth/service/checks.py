@@ -26,6 +26,10 @@ class Checks:
             raise ValueError(f"readiness check {name} is registered already; give the second one a name of its own")
         self._checks[name] = check
 
+    def unregister(self, name: str) -> None:
+        """Forget a check."""
+        del self._checks[name]
+
     def fail(self, sentence: str) -> None:
         """Declare the process unfit, so that whoever probes `/healthz` replaces it. The first sentence stays."""
         if self._fatal is None:

@@ -10,6 +10,8 @@ def test_results_name_every_check_with_its_sentence():
     checks.register("bus", lambda: None)
     checks.register("view", lambda: "The view is 7 s old.")
     assert checks.results() == {"bus": None, "view": "The view is 7 s old."}
+    checks.unregister("view")
+    assert checks.results() == {"bus": None}
 
 
 def test_a_check_that_raises_is_not_ready_and_hides_no_other():
