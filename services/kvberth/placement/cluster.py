@@ -46,40 +46,47 @@ class ClusterIndex:
 
     def count_engine(self, namespace: str, old: Engine | None, new: Engine | None) -> bool:
         """Count an engine; tell whether the number of its model changed."""
-        for engine, step in ((old, -1), (new, 1)):
+        for engine, step in ((new, 1), (old, -1)):
             if engine is None:
                 continue
-            self._engines[engine.model][namespace] += step
+            _count(self._engines, engine.model, namespace, step)
             if engine.node is not None:
-                self._on_node[engine.node][namespace] += step
+                _count(self._on_node, engine.node, namespace, step)
         return (old.model if old else None) != (new.model if new else None)
 
     def set_cache(self, node: str, namespace: str, kvcache: str, cache: Cache) -> bool:
         """Note a cache; tell whether what is promised on its node changed."""
         key = (namespace, kvcache)
         wanted = cache.wanted
-        if wanted is None and cache.process is None and cache.socket is None:
-            self._caches[node].discard(key)
-        else:
-            self._caches[node].add(key)
-        promises = self._promises[node]
-        old = promises.pop(key, None)
+        here = self._caches[node]
+        here.discard(key)
+        if wanted is not None or cache.process is not None or cache.socket is not None:
+            here.add(key)
+        if not here:
+            del self._caches[node]
         new = None
         if wanted is not None and wanted.run and not cache.running:
             new = Resources(memory_bytes=wanted.memory_bytes, cpu_millis=wanted.cpu_millis)
-            promises[key] = new
-        if old == new:
-            return False
-        self._promised[node] = Resources(
-            memory_bytes=sum(item.memory_bytes for item in promises.values()),
-            cpu_millis=sum(item.cpu_millis for item in promises.values()),
-        )
-        return True
+        return self._promise(node, key, new)
 
     def namespaces_on(self, node: str) -> set[str]:
         """Return the namespaces that have engines or caches on a node."""
-        engines = {name for name, count in self._on_node.get(node, Counter()).items() if count > 0}
-        return engines | {namespace for namespace, _ in self._caches.get(node, ())}
+        return {*self._on_node.get(node, ()), *(namespace for namespace, _ in self._caches.get(node, ()))}
+
+    def _promise(self, node: str, key: tuple[str, str], new: Resources | None) -> bool:
+        promises = self._promises[node]
+        old = promises.pop(key, None)
+        if new is not None:
+            promises[key] = new
+        if not promises:
+            del self._promises[node]
+            self._promised.pop(node, None)
+        elif old != new:
+            self._promised[node] = Resources(
+                memory_bytes=sum(item.memory_bytes for item in promises.values()),
+                cpu_millis=sum(item.cpu_millis for item in promises.values()),
+            )
+        return old != new
 
     def _collect_label_values(self) -> Mapping[str, frozenset[str]]:
         values: dict[str, set[str]] = defaultdict(set)
@@ -87,3 +94,13 @@ class ClusterIndex:
             for key, value in node.labels.items():
                 values[key].add(value)
         return {key: frozenset(found) for key, found in values.items()}
+
+
+def _count(counts: dict[str, Counter[str]], name: str, namespace: str, step: int) -> None:
+    """Count, and remember nothing of what there is none of any more."""
+    count = counts[name]
+    count[namespace] += step
+    if not count[namespace]:
+        del count[namespace]
+    if not count:
+        del counts[name]
