@@ -25,7 +25,7 @@ def node(name: str, **more: object) -> dict:
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
-        ({"files": {"node": "l20-a", "mkdir": "x"}}, "files of a node"),
+        ({"node_add": "l20-c"}, "nodes are given"),
         ({"node_down": "l20-a"}, "--node-driver"),
         ({"pause": {"service": {"name": "runner", "node": "l20-a"}}}, "--node-driver"),
         ({"kill": {"service": {"name": "runner", "node": "l20-a"}}}, "paused and resumed"),
@@ -41,7 +41,7 @@ def test_a_step_that_a_cluster_lacks_is_named(step: dict, reason: str) -> None:
 
 
 def test_a_step_that_only_bare_can_do_is_left_out_by_itself() -> None:
-    step = {"files": {"node": "l20-a", "mkdir": "x"}, "requires": "bare"}
+    step = {"node_add": "l20-c", "requires": "bare"}
     assert cluster.unfit(told(step), Timing(), has_driver=False) is None
 
 
@@ -92,7 +92,6 @@ def test_default_nodes_are_renamed_too() -> None:
         ({}, {"memory": "200Gi"}, None),
         ({}, {"memory": "16Gi"}, "192Gi memory"),
         ({"memory": "96Gi"}, {}, "96Gi memory"),
-        ({"gpus": 2}, {}, "2 GPUs"),
         ({"cpu": "60000m"}, {}, None),
     ],
 )

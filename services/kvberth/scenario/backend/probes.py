@@ -13,6 +13,7 @@ from kvberth.vineyard import DaemonHung, NotASocket, SocketDenied, SocketMissing
 
 ANSWER_WITHIN_S: Final = 1.0
 SCRAPE_WITHIN_S: Final = 1.0
+SOCKET: Final = "vineyard.sock"
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 
 _STATES: Final[tuple[tuple[type[VineyardError], SocketState], ...]] = (
@@ -44,7 +45,7 @@ async def ask_places(places: Iterable[Place], root: Path) -> dict[Place, Answer]
 
 def socket_of(place: Place, root: Path) -> Path:
     """Give where a cache's socket lies."""
-    return root / place.node / place.namespace / place.kvcache / "vineyard.sock"
+    return root / place.node / place.namespace / place.kvcache / SOCKET
 
 
 def look_at(path: Path) -> PathFact:

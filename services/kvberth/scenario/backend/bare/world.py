@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kvberth.scenario.backend.bare import environment, files
+from kvberth.scenario.backend import files
+from kvberth.scenario.backend.bare import environment
 from kvberth.scenario.backend.bare.look import Looker
 from kvberth.scenario.backend.bare.nodes import AddedNodes
 from kvberth.scenario.backend.bare.objects import Objects
@@ -73,9 +74,9 @@ class BareWorld:
             case "publish":
                 return await publish(value, self._listener.url, among(value, self.heard, marks))
             case "files":
-                return await asyncio.to_thread(files.act, value, self._stack.layout.root)
+                return await asyncio.to_thread(files.act, value, self._stack.layout.node_root(value.node))
             case "peer":
-                return await self.peers.put(value, self._stack.layout.root)
+                return await self.peers.put(value, self._stack.layout.node_root(value.node))
             case _:
                 return await self._objects.do(kind, value)
 

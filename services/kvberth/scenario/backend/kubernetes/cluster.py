@@ -17,8 +17,6 @@ ABILITIES: Final = frozenset({"kubernetes", "kubelet", "budgets", "quota", "pres
 
 GPU: Final = "nvidia.com/gpu"
 _NO_VERB: Final = {
-    "files": "files of a node can't be changed there",
-    "peer": "no peer can be put at a socket there",
     "node_add": "a cluster's nodes are given",
 }
 _DRIVEN: Final = frozenset({"node_down", "node_up", "node_delete"})
@@ -59,9 +57,6 @@ def assigned(wanted: Sequence[NodeSpec], there: Sequence[Json]) -> dict[str, str
 def too_small(spec: NodeSpec, node: Json) -> str | None:
     """Say what a node of the cluster has not as the scenario means it; None where it fits."""
     has = node["status"].get("allocatable", {})
-    gpus = int(has.get(GPU, 0))
-    if gpus != spec.gpus:
-        return f"{spec.name} is meant to have {spec.gpus} GPUs, the node {node['metadata']['name']} has {gpus}"
     for name, meant, parse in (("cpu", spec.cpu, parse_cpu), ("memory", spec.memory, parse_bytes)):
         exact = name in spec.model_fields_set
         there = parse(str(has.get(name, "0")))
@@ -69,6 +64,17 @@ def too_small(spec: NodeSpec, node: Json) -> str | None:
             whose = node["metadata"]["name"]
             return f"{spec.name} is meant to have {meant} {name}, the node {whose} has {has.get(name)}"
     return None
+
+
+def gpus(node: Json) -> int:
+    """Give how many GPUs a node claims to have."""
+    return int(node["status"].get("allocatable", {}).get(GPU, 0))
+
+
+def claim(count: int) -> dict[str, Any]:
+    """Give the patch of a node's status that makes it claim GPUs."""
+    amount = {GPU: str(count)}
+    return {"status": {"capacity": amount, "allocatable": amount}}
 
 
 def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:

@@ -2,8 +2,11 @@
 
 import json
 
-from kvberth.kube import Call, Client, KubeError, Resource
-from kvberth.scenario.backend.protocol import ScenarioError
+from kvberth.kube import Call, Client, NotFound, Resource
+
+
+class UnknownKind(Exception):  # noqa: N818 (what follows from it is the caller's)
+    """The API server has no such kind."""
 
 
 class Discovery:
@@ -17,22 +20,23 @@ class Discovery:
         """Give a kind's address.
 
         Raises:
-            ScenarioError: the API server has no such kind.
+            UnknownKind: the API server has none.
+            KubeError: it does not say.
         """
         if api_version not in self._known:
             self._known[api_version] = await self._ask(api_version)
         for found in self._known[api_version]:
             if found.kind == kind:
                 return found
-        raise ScenarioError(f"the API server has no kind {kind} in {api_version or 'no apiVersion'}")
+        raise UnknownKind(f"the API server has no kind {kind} in {api_version or 'no apiVersion'}")
 
     async def _ask(self, api_version: str) -> list[Resource]:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{version}"
         try:
             said = json.loads(await self._client.request(Call(what=f"kinds of {api_version}", path=path)))
-        except KubeError as error:
-            raise ScenarioError(f"the API server has no '{api_version}': {error}") from error
+        except NotFound:
+            return []
         return [
             Resource(group, version, one["name"], one["kind"], one["namespaced"])
             for one in said["resources"]

@@ -14,6 +14,7 @@ from kvberth.scenario.backend.kubernetes.processes import Process
 from kvberth.scenario.backend.kubernetes.witness import PORT, ROOT, TOKEN_VARIABLE
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.facts import Answer, PathFact
+from kvberth.scenario.format.verbs import FileAct, Peer
 
 NAME: Final = "kvberth-scenario-witness"
 READY_WITHIN_S: Final = 60.0
@@ -108,6 +109,18 @@ class Eyes:
         body = {"pid": process.pid, "started": process.started, "signal": name}
         return bool((await self._send(node, "/signal", body))["sent"])
 
+    async def do(self, path: str, what: FileAct | Peer) -> str:
+        """Have a node's witness change files, or put a peer at a socket.
+
+        Raises:
+            ScenarioError: it could not.
+            KubeError: the node's witness does not answer.
+        """
+        said = await self._send(what.node, path, what.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        if "failed" in said:
+            raise ScenarioError(said["failed"])
+        return str(said["done"])
+
     async def _send(self, node: str, path: str, body: Json) -> Json:
         if node not in self._pods:
             await self._find()
@@ -162,7 +175,7 @@ def _pod(image: str, token: str) -> dict[str, Any]:
                 "env": [{"name": TOKEN_VARIABLE, "value": token}],
                 # It reads the environments of other users' processes and sends them signals, whatever confines them.
                 "securityContext": {"privileged": True, "runAsUser": 0},
-                "volumeMounts": [{"name": "caches", "mountPath": ROOT, "readOnly": True}],
+                "volumeMounts": [{"name": "caches", "mountPath": ROOT}],
             }
         ],
         "volumes": [{"name": "caches", "hostPath": {"path": ROOT, "type": "DirectoryOrCreate"}}],

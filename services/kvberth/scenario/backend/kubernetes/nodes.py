@@ -12,7 +12,7 @@ from kvberth.scenario.backend.kubernetes.api import Json
 from kvberth.scenario.backend.kubernetes.driver import NodeDriver
 from kvberth.scenario.backend.kubernetes.eyes import Question
 from kvberth.scenario.backend.kubernetes.look import Looker
-from kvberth.scenario.backend.protocol import ScenarioError
+from kvberth.scenario.backend.protocol import ScenarioError, Unfit
 from kvberth.scenario.format.verbs import Labels, NodeSpec
 
 BACK_WITHIN_S = 60.0
@@ -50,6 +50,14 @@ class Nodes:
             self.before[name] = node
         await self.looker.api.merge(NODES, None, name, dict(body))
         return name
+
+    async def cordon(self, name: str) -> str:
+        """Let no engine come to a node. Raises KubeError."""
+        return await self.change(name, {"spec": {"unschedulable": True}})
+
+    async def uncordon(self, name: str) -> str:
+        """Let engines come to it again. Raises KubeError."""
+        return await self.change(name, {"spec": {"unschedulable": None}})
 
     async def label(self, what: Labels) -> str:
         """Change labels. Raises KubeError."""
@@ -104,6 +112,9 @@ class Nodes:
         return [one for one in failed if one]
 
     async def _be(self, node: Json, spec: NodeSpec) -> None:
+        if cluster.gpus(node) != spec.gpus:
+            await self.change(spec.name, {})
+            await self._give_gpus(spec.name, spec.gpus)
         taints = [taint.model_dump(exclude_none=True) for taint in spec.taints]
         has = node["spec"].get("taints") or []
         kept = [taint for taint in has if taint["key"].startswith(_OWN_TAINTS)]
@@ -114,12 +125,19 @@ class Nodes:
         if bool(node["spec"].get("unschedulable")) != spec.unschedulable:
             await self.change(node["metadata"]["name"], {"spec": {"unschedulable": spec.unschedulable or None}})
 
+    async def _give_gpus(self, name: str, count: int) -> None:
+        """Claim GPUs for a node, as any client may where no device plugin counts them."""
+        node = await self.looker.api.merge(NODES, None, name, cluster.claim(count), "status")
+        if cluster.gpus(node) != count:
+            raise Unfit(f"{name} is meant to have {count} GPUs, and keeps the {cluster.gpus(node)} that it has")
+
     async def _restore(self, name: str, former: Json) -> str:
         now = await self.looker.api.get(NODES, None, name)
         if now is None:
             raise ScenarioError(f"the node {name} did not come back")
-        body = cluster.undone(former, now)
-        if body:
+        if cluster.gpus(now) != cluster.gpus(former):
+            await self._give_gpus(name, cluster.gpus(former))
+        if body := cluster.undone(former, now):
             await self.looker.api.merge(NODES, None, name, body)
         return name
 
@@ -152,6 +170,6 @@ class Nodes:
 async def _tried(action: Awaitable[str]) -> str | None:
     try:
         await action
-    except (KubeError, ScenarioError) as error:
+    except (KubeError, ScenarioError, Unfit) as error:
         return str(error)
     return None

@@ -10,7 +10,7 @@ from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, NAMESPACES, PODS, STAT
 from kvberth.scenario import manifests
 from kvberth.scenario.backend.kubernetes import adapt, observed
 from kvberth.scenario.backend.kubernetes.api import Json
-from kvberth.scenario.backend.kubernetes.discovery import Discovery
+from kvberth.scenario.backend.kubernetes.discovery import Discovery, UnknownKind
 from kvberth.scenario.backend.kubernetes.look import Looker
 from kvberth.scenario.backend.protocol import ScenarioError, Setting
 from kvberth.scenario.backend.results import check_results
@@ -59,13 +59,13 @@ class Objects:
 
     async def delete(self, delete: Delete) -> str:
         """Delete an object, or an engine's pod. Raises ScenarioError, KubeError."""
-        kind, name = delete.kind or "Pod", delete.name or ""
+        kind, name, namespace = delete.kind or "Pod", delete.name or "", delete.namespace
         if delete.engine is not None:
-            name = await self._pod(delete.engine)
+            name, namespace = await self._pod(delete.engine), delete.engine.namespace
         if not name or (delete.engine is None and delete.kind is None):
             raise ScenarioError("'delete' needs 'kind' and 'name', or 'engine'")
-        if not await self._api.delete(_BY_KIND[kind], delete.namespace, name):
-            raise ScenarioError(f"there is no {kind} {delete.namespace}/{name}")
+        if not await self._api.delete(_BY_KIND[kind], namespace, name):
+            raise ScenarioError(f"there is no {kind} {namespace}/{name}")
         return f"{kind}/{name}"
 
     async def patch(self, patch: Patch) -> str:
@@ -77,7 +77,7 @@ class Objects:
                 f"this scenario applied no {patch.kind} {patch.name} that could be patched, but {there}"
             )
         self._applied[key] = manifests.merged(self._applied[key], patch.merge)
-        await self._send(self._applied[key], patch.namespace)
+        await self._send(_BY_KIND[patch.kind], self._applied[key], patch.namespace)
         return f"{patch.kind}/{patch.name}"
 
     async def scale(self, scale: Scale) -> str:
@@ -124,14 +124,17 @@ class Objects:
             said = "; ".join(str(one) for one in item.complaints) or "this is no object"
             return Result(**common, outcome=Outcome.REFUSED, sentence=said)
         try:
-            await self._send(dict(item.raw), namespace)
+            resource = await self._kinds.resource(item.api_version, item.kind)
+        except UnknownKind as error:
+            return Result(**common, outcome=Outcome.IGNORED, sentence=str(error))
+        try:
+            await self._send(resource, dict(item.raw), namespace)
         except Refused as error:
             field = error.causes[0].field if error.causes else None
             return Result(**common, outcome=Outcome.REFUSED, field=field or None, sentence=str(error))
         return Result(**common, outcome=Outcome.ACCEPTED)
 
-    async def _send(self, raw: Json, default: str) -> None:
-        resource = await self._kinds.resource(str(raw.get("apiVersion", "")), str(raw.get("kind", "")))
+    async def _send(self, resource: Resource, raw: Json, default: str) -> None:
         namespace = ((raw.get("metadata") or {}).get("namespace") or default) if resource.namespaced else None
         item = adapt.adapted(raw, self._setting.timing)
         if namespace:

@@ -1,7 +1,7 @@
 """The witness of a node: a small server in a pod of its own that says what the node's kernel and sockets say.
 
 It knows nothing of the product but the register request of Vineyard's protocol, decides nothing, and sends the signals
-that a scenario asks for. Who asks must know its token; it is asked through the API server's proxy.
+and changes the files that a scenario asks for. Who asks must know its token, and comes through the API server's proxy.
 
 Run as ``python -m kvberth.scenario.backend.kubernetes.witness``, settings from WITNESS_* in the environment.
 """
@@ -17,8 +17,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from kvberth.scenario.backend import probes
+from kvberth.scenario.backend import files, probes
 from kvberth.scenario.backend.kubernetes import processes
+from kvberth.scenario.backend.protocol import ScenarioError
+from kvberth.scenario.format.verbs import FileAct, Peer
 
 PORT: Final = 8099
 ROOT: Final = "/var/run/vineyard-kubernetes"
@@ -32,12 +34,16 @@ class Witness:
 
     def __init__(self, token: str, root: Path, proc: Path = processes.PROC) -> None:
         self._token, self._root, self._proc = token, root, proc
+        self._peers = files.Peers()
 
     def application(self) -> web.Application:
         """Give the server."""
         application = web.Application()
         application.router.add_post("/look", self._look)
         application.router.add_post("/signal", self._signal)
+        application.router.add_post("/files", self._files)
+        application.router.add_post("/peer", self._peer)
+        application.on_cleanup.append(self._end_peers)
         return application
 
     async def _look(self, request: web.Request) -> web.Response:
@@ -57,6 +63,23 @@ class Witness:
         except ProcessLookupError:
             return web.json_response({"sent": False})
         return web.json_response({"sent": True})
+
+    async def _files(self, request: web.Request) -> web.Response:
+        what = FileAct.model_validate(await self._asked(request))
+        try:
+            return web.json_response({"done": await asyncio.to_thread(files.act, what, self._root)})
+        except ScenarioError as error:
+            return web.json_response({"failed": str(error)})
+
+    async def _peer(self, request: web.Request) -> web.Response:
+        what = Peer.model_validate(await self._asked(request))
+        try:
+            return web.json_response({"done": await self._peers.put(what, self._root)})
+        except ScenarioError as error:
+            return web.json_response({"failed": str(error)})
+
+    async def _end_peers(self, _: web.Application) -> None:
+        await self._peers.close()
 
     async def _asked(self, request: web.Request) -> Json:
         if not hmac.compare_digest(request.query.get("token", ""), self._token):

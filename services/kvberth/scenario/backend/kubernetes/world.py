@@ -75,14 +75,10 @@ class ClusterWorld:
         match kind:
             case "apply" | "delete" | "patch" | "scale":
                 return str(await getattr(self.objects, kind)(value))
-            case "cordon" | "uncordon":
-                return await self.nodes.change(value, {"spec": {"unschedulable": True if kind == "cordon" else None}})
             case "drain":
-                await self.nodes.change(value, {"spec": {"unschedulable": True}})
+                await self.nodes.cordon(value)
                 return await self.objects.drain(value)
-            case "node_label":
-                return await self.nodes.label(value)
-            case "node_down" | "node_up" | "node_delete":
+            case "cordon" | "uncordon" | "node_label" | "node_down" | "node_up" | "node_delete":
                 return str(await getattr(self.nodes, kind.removeprefix("node_"))(value))
             case "kill":
                 return await self.signals.kill(value.target, value.signal)
@@ -90,6 +86,8 @@ class ClusterWorld:
                 return str(await getattr(self.signals, kind)(value))
             case "wipe":
                 return await self.signals.wipe_nats()
+            case "files" | "peer":
+                return await self.looker.eyes.do(f"/{kind}", value)
             case "publish":
                 return await publish(value, self.listener.url, among(value, self.heard, marks))
         raise ScenarioError(f"a cluster has no verb '{kind}'")

@@ -1,4 +1,4 @@
-"""Changes files below a node's root, and puts hostile peers at sockets."""
+"""Changes files below a node's root for sockets, and puts hostile peers there; from the machine that it is on."""
 
 import asyncio
 import shutil
@@ -6,17 +6,16 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from kvberth.scenario.backend.probes import socket_of
+from kvberth.scenario.backend.probes import SOCKET
 from kvberth.scenario.backend.protocol import ScenarioError
-from kvberth.scenario.facts import Place
 from kvberth.scenario.format.verbs import FileAct, Peer
 
 _GARBAGE: Final = b"\xff" * 64
 
 
 def act(what: FileAct, root: Path) -> str:
-    """Do one thing below a node's root; raises ScenarioError where the path leaves it, or the kernel refuses."""
-    path = _inside(root / what.node, what.value)
+    """Do one thing below the root of its node; raises ScenarioError where the path leaves it, or the kernel refuses."""
+    path = _inside(root, what.value)
     mode = int(what.mode, 8)
     try:
         match what.kind:
@@ -47,7 +46,7 @@ class Peers:
 
     async def put(self, peer: Peer, root: Path) -> str:
         """Listen at a cache's socket, in place of what is there. Raises ScenarioError."""
-        path = socket_of(Place(peer.node, peer.namespace, peer.kvcache), root)
+        path = root / peer.namespace / peer.kvcache / SOCKET
         try:
             listener = _listen(path)
         except OSError as error:
