@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kvberth.kube import ClientSettings, KubeError
 from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, EVENTS, KVCACHES, NODES, PODS
@@ -27,6 +27,8 @@ from kvberth.scenario.backend.publish import among, publish
 from kvberth.scenario.facts import Facts, Heard, Mark
 from kvberth.scenario.format import Expectation, Scenario, Step
 from kvberth_schemas.subjects import Service
+
+T = TypeVar("T")
 
 READY_WITHIN_S = 120.0
 QUIET_S = 1.0
@@ -202,7 +204,7 @@ class KubernetesBackend:
                     await world.ready(list(specs))
                     yield world
                 finally:
-                    left = await world.end()
+                    left = await _whole(world.end())
         if left:
             raise ScenarioError(f"the scenario left something behind: {'; '.join(left)}")
 
@@ -231,4 +233,14 @@ async def _witnessed(api: Api, nodes: Sequence[str]) -> AsyncIterator[Eyes]:
         await eyes.open(nodes)
         yield eyes
     finally:
-        await eyes.close()
+        await _whole(eyes.close())
+
+
+async def _whole(ending: Coroutine[Any, Any, T]) -> T:
+    """Await an end that goes on when the scenario is cancelled: half of it would leave a cluster changed."""
+    task = asyncio.create_task(ending, name="end of a scenario")
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
