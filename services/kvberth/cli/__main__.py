@@ -13,6 +13,7 @@ from kvberth.bare.stack import StackError
 from kvberth.bus import BusError
 from kvberth.cli import demo, events, nodes, objects, scenario, services, stack, status
 from kvberth.cli.errors import CommandError
+from kvberth.cli.preflight.command import preflight
 from kvberth.service import ServiceError
 
 app = typer.Typer(
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 _STACK = "On this machine"
 _OBJECTS = "Engines and caches"
+_CLUSTER = "On Kubernetes"
 app.command(rich_help_panel=_STACK)(demo.demo)
 app.command(rich_help_panel=_STACK)(stack.up)
 app.command(rich_help_panel=_STACK)(stack.down)
@@ -38,6 +40,7 @@ app.command(rich_help_panel=_OBJECTS)(objects.scale)
 app.add_typer(nodes.app, name="node", rich_help_panel=_OBJECTS)
 app.command(rich_help_panel=_OBJECTS)(status.status)
 app.command(rich_help_panel=_OBJECTS)(events.events)
+app.command(rich_help_panel=_CLUSTER)(preflight)
 services.add_services(app)
 
 

@@ -1,0 +1,1 @@
+"""One function per check: answered facts in, a finding out. Pure."""
