@@ -21,7 +21,8 @@ from kvberth.bus.terms import Terms
 from kvberth_schemas.model import Want
 from kvberth_schemas.subjects import EVENTS_STREAM, WANT_WRITERS, WantSubject
 
-_LOOK_AT = 64
+_LOOK_S = 1.0
+"""How long what can't be read is looked at in a row."""
 _EXPIRED = timedelta(hours=36)
 """The stream forgets after 24 h what was said at most 12 h after its time: a new reader would not find such a row."""
 
@@ -99,11 +100,19 @@ class View(Participant):
             self._drop_expired()
 
     async def _drop_removed(self, session: Session) -> None:
-        for subject, sentence in list(self._unreadable.items())[:_LOOK_AT]:
+        """Go round what can't be read, for a while each time: some may never be removed, and hold up no other."""
+        until = self._context.clock.monotonic() + _LOOK_S
+        for subject, sentence in list(self._unreadable.items()):
+            if self._context.clock.monotonic() > until:
+                return
             removed = await session.last_message(self._reader.stream, str(subject)) is None
-            if removed and self._unreadable.get(subject) is sentence:  # no other one came meanwhile
-                del self._unreadable[subject]
+            if self._unreadable.get(subject) is not sentence:
+                continue  # another one came meanwhile
+            del self._unreadable[subject]
+            if removed:
                 self._changes.mark()
+            else:
+                self._unreadable[subject] = sentence  # behind all others
 
     def _drop_expired(self) -> None:
         if self._reader.stream != EVENTS_STREAM:

@@ -21,6 +21,7 @@ from kvberth_schemas import subjects
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.events import NodeGoneV1
 from kvberth_schemas.registry import encode
+from kvberth_schemas.subjects import EVENTS_STREAM
 
 GOOD = headers(socket(), lost(), "bad-1")
 KINDS = {
@@ -83,6 +84,22 @@ async def test_garbage_about_nothing_is_removed_by_its_owner_and_views_notice(se
             await until(lambda: writer.complete)
             await until(lambda: not view.unreadable)
         assert await history(client, socket("ghost")) == []
+
+
+async def test_garbage_that_nobody_removes_hides_no_removal_of_other_garbage(server):
+    async with (
+        declaring(server.url, created_check_s=0.2) as bus,
+        plain(server.url) as client,
+        bus.view(SOCKETS) as view,
+    ):
+        await until(lambda: view.complete)
+        stay = [str(socket(f"stays-{number}", node="nobody")) for number in range(150)]
+        for subject in (*stay, str(socket("goes"))):
+            await client.jetstream().publish(subject, b"garbage")
+        await until(lambda: len(view.unreadable) == 151)
+        await client.jetstream().purge_stream(EVENTS_STREAM, subject=str(socket("goes")))
+        await until(lambda: socket("goes") not in view.unreadable)
+        assert sorted(map(str, view.unreadable)) == sorted(stay)
 
 
 async def test_garbage_over_a_living_row_is_overwritten_at_once(server):
