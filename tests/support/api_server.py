@@ -123,6 +123,8 @@ class ControlPlane:
             f"--watch-cache-sizes={UNCACHED}#0",
             "--allow-privileged=true",
             "--shutdown-delay-duration=0s",
+            f"--audit-policy-file={folder}/audit.json",
+            f"--audit-log-path={folder}/audit.log",
         )
         self._until("kube-apiserver", self._ready)
 
@@ -130,6 +132,12 @@ class ControlPlane:
         """Let etcd forget all history before now."""
         at = self._etcd("kv/range", {"key": _text("/")})["header"]["revision"]
         self._etcd("kv/compaction", {"revision": at, "physical": True})
+
+    def writes(self, user_agent: str) -> list[dict[str, Any]]:
+        """What a client wrote so far, as the API server recorded it: verb, objectRef, code."""
+        lines = (self.directory / "audit.log").read_text().splitlines()
+        found = [json.loads(line) for line in lines if line.endswith("}")]
+        return [one for one in found if one.get("userAgent") == user_agent]
 
     def _etcd(self, path: str, body: dict[str, Any]) -> Any:
         url = f"http://127.0.0.1:{self.etcd_port}/v3/{path}"
@@ -139,6 +147,11 @@ class ControlPlane:
     def _identities(self) -> None:
         (self.directory / "tokens.csv").write_text(f'{self.admin_token},admin,admin,"system:masters"\n')
         (self.directory / "sa.key").write_text(_ec_key())
+        rules = [
+            {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"], "omitStages": ["RequestReceived"]}
+        ]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+        (self.directory / "audit.json").write_text(json.dumps(policy))
 
     def _start_etcd(self) -> None:
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{free_port()}"

@@ -61,6 +61,8 @@ class Planner:
         self._policy = Policy()
         self._memory: dict[str, _Remembered] = defaultdict(_Remembered)
         self._recheck: dict[str, datetime] = {}
+        self.speaking = False
+        """Whether statuses are said: not before it could be heard who is alive, or each start would say Unknown."""
         self._lock = asyncio.Lock()
         self._plans = 0
         self._seconds = telemetry.histogram("kvberth.placement.plan", "Time to plan one namespace.")
@@ -149,6 +151,9 @@ class Planner:
         for status in result.statuses:
             if status.name in untold or (status.name in said and statuses.get(status.name) == status):
                 continue
+            if not self.speaking:
+                self._keep_move(statuses, status)
+                continue
             statuses[status.name] = status
             said.add(status.name)
             self._speaker.say(status)
@@ -156,6 +161,12 @@ class Planner:
             said.discard(name)
             if statuses.pop(name, None) is not None:
                 self._speaker.say_gone(namespace, name)
+
+    def _keep_move(self, statuses: dict[str, KVCacheStatusV1], status: KVCacheStatusV1) -> None:
+        """A move that ends before anything is said must not be lost."""
+        known = statuses.get(status.name)
+        if known is not None and known.uid == status.uid:
+            statuses[status.name] = known.model_copy(update={"moved": status.moved, "moved_at": status.moved_at})
 
 
 class _Remembered:

@@ -29,6 +29,8 @@ _log = structlog.stdlib.get_logger(__name__)
 _STATES = (Entity.POD, Entity.NODE, Entity.SPEC, Entity.PROCESS, Entity.SOCKET, Entity.STATUS)
 _MOST_QUESTIONS = 16
 _ADOPT_AGAIN_S = 1.0
+_HEARD_S = 1.5  # who is alive says so each second
+_SILENT_S = 5.0
 _STALE = "kvberth.placement.stale.states"
 _DEPOSED = (
     "Another placement with a higher term speaks on the bus, so this one ends and leaves everything as it is; "
@@ -153,13 +155,22 @@ class _Loop:
         while not await self._adopted():
             _log.warning("nothing is placed before the wants of earlier lives are known")
         self._index.touch_all()
+        begun = asyncio.get_running_loop().time()
         while True:
             if statuses.deposed or wants.deposed:
                 raise TakenOverError(_DEPOSED)
+            self._speak(self._watch.refresh().known, asyncio.get_running_loop().time() - begun)
             known = await self._turn()
-            if known:
+            if known and self._planner.speaking:
                 statuses.ready()  # every KVCache has been told: what is not, is gone
-            await self._sleep(wait_s(self._planner.next_due, now(), self._context.settings.recheck_s))
+            most = self._context.settings.recheck_s if self._planner.speaking else _HEARD_S
+            await self._sleep(wait_s(self._planner.next_due, now(), most))
+
+    def _speak(self, known: bool, since_s: float) -> None:
+        """Begin to say statuses once every living service must have been heard, or too much is silent."""
+        if not self._planner.speaking and since_s >= (_HEARD_S if known else _SILENT_S):
+            self._planner.speaking = True
+            self._index.touch_all()
 
     async def _adopted(self) -> bool:
         try:

@@ -14,8 +14,9 @@ from typing import Any
 
 import yaml
 
+from kube.placement.played import MODEL, OURS, Json, pod_event, ready, role_of, speaker, workload_of
 from kube.rig import create, delete, get, merge
-from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
+from kvberth.bus import View, Writer
 from kvberth.kube import AlreadyExists, Client, NotFound, Selection
 from kvberth.kube.client import Call
 from kvberth.kube.resources import (
@@ -38,18 +39,10 @@ from kvberth_schemas.events import (
     KVCacheSpecV1,
     KVCacheStatusV1,
     NodeChangedV1,
-    Owner,
     PodGoneV1,
-    PodReadyV1,
-    PodRole,
-    PodScheduledV1,
-    PodWaitingV1,
     Resources,
     SocketGoneV1,
-    SocketMount,
-    SocketReadyV1,
     Taint,
-    Toleration,
 )
 from kvberth_schemas.quantity import parse_quantity
 from kvberth_schemas.subjects import Entity, Service, WantKind, events_of, wants_of
@@ -57,12 +50,8 @@ from kvberth_schemas.wants import DirWantV1
 from support.api_server import ControlPlane
 
 CRD_FILE = Path(__file__).parents[3] / "k8s" / "crd" / "kvcaches.yaml"
-MODEL = "model.aibrix.ai/name"
-OURS = "kvberth.dev/kvcache"
 WORKLOAD = "kvcache.orchestration.aibrix.ai/pod-affinity-workload"
 LOOK_S = 0.03
-
-Json = dict[str, Any]
 
 
 async def until(look: Callable[[], Any], timeout_s: float = 20.0) -> Any:
@@ -126,15 +115,16 @@ class Stage:
 
     # --- what users do ------------------------------------------------------------------------------------------------
 
-    async def kvcache(self, name: str = "kv", memory: str = "1Gi", **spec: Any) -> Json:
+    async def kvcache(self, name: str = "kv", workload: str = "llama", **spec: Any) -> Json:
+        size = {"image": "vineyardd:1", "cpu": "100m", "memory": "1Gi"}
         body = {
-            "metadata": {"name": name, "annotations": {WORKLOAD: "llama"}},
-            "spec": {"replicas": 1, "cacheSpec": {"image": "vineyardd:1", "cpu": "100m", "memory": memory}, **spec},
+            "metadata": {"name": name, "annotations": {WORKLOAD: workload}},
+            "spec": {"replicas": 1, "cacheSpec": size, **spec},
         }
         return await create(self.client, KVCACHES, self.namespace, body)
 
-    async def engines(self, replicas: int = 1, name: str = "llama", **pod: Any) -> None:
-        labels = {"app": name, MODEL: "llama"}
+    async def engines(self, name: str = "llama", model: str = "llama", **pod: Any) -> None:
+        labels = {"app": name, MODEL: model}
         spec = {
             "nodeSelector": {"stage": self.namespace},
             "containers": [{"name": "engine", "image": "none"}],
@@ -144,7 +134,7 @@ class Stage:
         body = {
             "metadata": {"name": name},
             "spec": {
-                "replicas": replicas,
+                "replicas": 1,
                 "selector": {"matchLabels": {"app": name}},
                 "template": {"metadata": {"labels": labels}, "spec": spec},
             },
@@ -210,7 +200,7 @@ class Stage:
         except TimeoutError:
             raise AssertionError(f"{type_} is {await self.condition(type_, name)}, not {reason}") from None
 
-    async def serving(self, *nodes: str, name: str = "kv") -> None:
+    async def serving(self, *nodes: str, name: str = "kv", timeout_s: float = 20.0) -> None:
         """Wait until a KVCache is Ready with caches on these nodes alone."""
 
         async def look() -> bool:
@@ -220,7 +210,7 @@ class Stage:
             return here and (await self.condition("Ready", name))[0] == "True"
 
         try:
-            await until(look)
+            await until(look, timeout_s)
         except TimeoutError:
             raise AssertionError(f"{name} is not serving on {nodes}: {await self.status(name)}") from None
 
@@ -296,13 +286,13 @@ class Stage:
     async def _pods(self) -> None:
         seen = {pod["metadata"]["uid"]: pod for pod in await items(self.client, PODS, self.namespace)}
         for uid, pod in seen.items():
-            if _role(pod) is not None:
-                self.watcher.put(subjects.pod(self.namespace, uid), _pod_event(self.namespace, pod))
+            if role_of(pod) is not None:
+                self.watcher.put(subjects.pod(self.namespace, uid), pod_event(self.namespace, pod))
             if OURS in pod["metadata"]["labels"] and "deletionTimestamp" in pod["metadata"]:
                 await self._let_end(pod["metadata"]["name"])
         for uid in self.known.keys() - seen.keys():
             pod = self.known[uid]
-            if (role := _role(pod)) is not None:
+            if (role := role_of(pod)) is not None:
                 gone = PodGoneV1(
                     uid=uid,
                     name=pod["metadata"]["name"],
@@ -310,7 +300,7 @@ class Stage:
                     node=pod["spec"].get("nodeName"),
                     role=role,
                     model=pod["metadata"]["labels"].get(MODEL),
-                    workload=_workload(pod),
+                    workload=workload_of(pod),
                     why="ended",
                 )
                 self.watcher.put(subjects.pod(self.namespace, uid), gone)
@@ -332,7 +322,7 @@ class Stage:
         for name, node in alive - self.sockets:
             if node in self.agents and (want := self.directory(node, name)) is not None and want.state == "keep":
                 self.sockets.add((name, node))
-                self.agents[node].put(subjects.socket(node, self.namespace, name), _ready(self.namespace, name, node))
+                self.agents[node].put(subjects.socket(node, self.namespace, name), ready(self.namespace, name, node))
         for name, node in self.sockets - alive:
             want = self.directory(node, name)
             if want is None or want.state == "drop":
@@ -341,80 +331,10 @@ class Stage:
                 self.agents[node].put(subjects.socket(node, self.namespace, name), gone)
 
 
-def _role(pod: Json) -> PodRole | None:
-    labels = pod["metadata"].get("labels", {})
-    if OURS in labels:
-        return PodRole.CACHE
-    return PodRole.ENGINE if MODEL in labels else None
-
-
-def _workload(pod: Json) -> Owner | None:
-    name = pod["metadata"]["labels"].get("app")
-    return Owner(kind="Deployment", name=name, uid=f"uid-{name}") if name else None
-
-
-def _pod_event(namespace: str, pod: Json) -> PodScheduledV1 | PodWaitingV1 | PodReadyV1:
-    meta, spec = pod["metadata"], pod["spec"]
-    legacy = any(
-        one["name"].startswith("AIBRIX_LLM_KV_CACHE") for box in spec["containers"] for one in box.get("env", [])
-    )
-    common: Json = {
-        "uid": meta["uid"],
-        "name": meta["name"],
-        "namespace": namespace,
-        "resource_version": 0,
-        "role": _role(pod),
-        "model": meta["labels"].get(MODEL),
-        "workload": _workload(pod),
-        "kvcache": meta["labels"].get(OURS),
-        "requests": Resources(),
-        "tolerations": tuple(
-            Toleration(
-                key=one.get("key"),
-                operator=one.get("operator"),
-                value=one.get("value"),
-                effect=one.get("effect"),
-                toleration_seconds=one.get("tolerationSeconds"),
-            )
-            for one in spec.get("tolerations", [])
-        ),
-        "sockets": tuple(
-            SocketMount(host_path=volume["hostPath"]["path"], mount_path="/var/run")
-            for volume in spec.get("volumes", [])
-            if "hostPath" in volume
-        ),
-        "legacy": legacy,
-        "deleting": "deletionTimestamp" in meta,
-    }
-    if not spec.get("nodeName"):
-        conditions = pod.get("status", {}).get("conditions", [])
-        why = next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "not bound yet")
-        return PodWaitingV1(**common, why=why)
-    return PodScheduledV1(**common, node=spec["nodeName"])
-
-
-def _ready(namespace: str, name: str, node: str) -> SocketReadyV1:
-    return SocketReadyV1(
-        cache=name,
-        namespace=namespace,
-        node=node,
-        path=f"/var/run/vineyard-kubernetes/{namespace}/{name}/vineyard.sock",
-        incarnation=f"{name}-{node}",
-        instance_id=0,
-        version="0.24.2",
-        memory_usage=0,
-        memory_limit=2**26,
-    )
-
-
-def _nothing(_: Row) -> None:
-    return None
-
-
 async def _node(client: Client, name: str, stage: str) -> None:
     labels = {"stage": stage, "kubernetes.io/hostname": name}
     await create(client, NODES, None, {"metadata": {"name": name, "labels": labels}})
-    amounts = {"cpu": "64", "memory": "500Gi", "pods": "100"}
+    amounts = {"cpu": "64", "memory": "500Gi", "pods": "250"}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [{**ready, "lastTransitionTime": now}]}
@@ -438,11 +358,11 @@ async def stage(
         await _node(client, node, namespace)
     async with AsyncExitStack() as stack:
         entities = (Entity.POD, Entity.NODE, Entity.SPEC)
-        bus, watcher = await stack.enter_async_context(_speaker(url, Service.POD_WATCHER, None, entities))
+        bus, watcher = await stack.enter_async_context(speaker(url, Service.POD_WATCHER, None, entities))
         agents = {}
         for node in nodes:
-            speaker = _speaker(url, Service.NODE_AGENT, node, (Entity.SOCKET,))
-            agents[node] = (await stack.enter_async_context(speaker))[1]
+            one = speaker(url, Service.NODE_AGENT, node, (Entity.SOCKET,))
+            agents[node] = (await stack.enter_async_context(one))[1]
         wants = await stack.enter_async_context(bus.view([wants_of(WantKind.DIR)]))
         statuses = await stack.enter_async_context(bus.view([events_of(Entity.STATUS)]))
         found = Stage(client, plane, namespace, url, watcher, agents, wants, statuses, nodes)
@@ -466,18 +386,6 @@ async def _clear(client: Client, namespace: str, nodes: tuple[str, ...]) -> None
                 continue
     for node in nodes:
         await delete(client, NODES, None, node)
-
-
-@asynccontextmanager
-async def _speaker(
-    url: str, service: Service, node: str | None, entities: tuple[Entity, ...]
-) -> AsyncIterator[tuple[Bus, Writer]]:
-    settings = BusSettings(url=url, service=service, instance=f"{service}-{node}", node=node, term=int(time.time()))
-    async with Bus(settings) as bus:
-        writer = bus.writer([events_of(entity, node) for entity in entities], absent=Absent.GONE, gone=_nothing)
-        async with writer, bus.heart([writer]):
-            writer.ready()
-            yield bus, writer
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -28,6 +29,8 @@ from kvberth.kube.resources import SERVICES
 from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL
 from kvberth.placement.apply.kubernetes.writing import Cluster
 
+USER_AGENT: Final = "kvberth-placement"
+"""Names our requests in the API server's own records."""
 _PROBE_S = 0.25
 _PROBE = "kvberth-fence-probe"
 
@@ -63,7 +66,7 @@ class Leader:
         Raises:
             KubeError: there is no way to an API server, or lost work did not end.
         """
-        client_settings = ClientSettings(kubeconfig=self._settings.kubeconfig)
+        client_settings = ClientSettings(kubeconfig=self._settings.kubeconfig, user_agent=USER_AGENT)
         async with Client(client_settings) as client:
             election = Election(client, self._settings.lease, metrics=self._metrics)
 

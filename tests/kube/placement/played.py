@@ -1,0 +1,107 @@
+"""What pod_watcher and node agents would say of real objects, as the stage plays them."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kvberth.bus import Absent, Bus, BusSettings, Row, Writer
+from kvberth_schemas.events import (
+    Owner,
+    PodReadyV1,
+    PodRole,
+    PodScheduledV1,
+    PodWaitingV1,
+    Resources,
+    SocketMount,
+    SocketReadyV1,
+    Toleration,
+)
+from kvberth_schemas.subjects import Entity, Service, events_of
+
+MODEL = "model.aibrix.ai/name"
+OURS = "kvberth.dev/kvcache"
+
+Json = dict[str, Any]
+
+
+def role_of(pod: Json) -> PodRole | None:
+    labels = pod["metadata"].get("labels", {})
+    if OURS in labels:
+        return PodRole.CACHE
+    return PodRole.ENGINE if MODEL in labels else None
+
+
+def workload_of(pod: Json) -> Owner | None:
+    name = pod["metadata"]["labels"].get("app")
+    return Owner(kind="Deployment", name=name, uid=f"uid-{name}") if name else None
+
+
+def pod_event(namespace: str, pod: Json) -> PodScheduledV1 | PodWaitingV1 | PodReadyV1:
+    meta, spec = pod["metadata"], pod["spec"]
+    legacy = any(
+        one["name"].startswith("AIBRIX_LLM_KV_CACHE") for box in spec["containers"] for one in box.get("env", [])
+    )
+    common: Json = {
+        "uid": meta["uid"],
+        "name": meta["name"],
+        "namespace": namespace,
+        "resource_version": 0,
+        "role": role_of(pod),
+        "model": meta["labels"].get(MODEL),
+        "workload": workload_of(pod),
+        "kvcache": meta["labels"].get(OURS),
+        "requests": Resources(),
+        "tolerations": tuple(
+            Toleration(
+                key=one.get("key"),
+                operator=one.get("operator"),
+                value=one.get("value"),
+                effect=one.get("effect"),
+                toleration_seconds=one.get("tolerationSeconds"),
+            )
+            for one in spec.get("tolerations", [])
+        ),
+        "sockets": tuple(
+            SocketMount(host_path=volume["hostPath"]["path"], mount_path="/var/run")
+            for volume in spec.get("volumes", [])
+            if "hostPath" in volume
+        ),
+        "legacy": legacy,
+        "deleting": "deletionTimestamp" in meta,
+    }
+    if not spec.get("nodeName"):
+        conditions = pod.get("status", {}).get("conditions", [])
+        why = next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "not bound yet")
+        return PodWaitingV1(**common, why=why)
+    return PodScheduledV1(**common, node=spec["nodeName"])
+
+
+def ready(namespace: str, name: str, node: str) -> SocketReadyV1:
+    return SocketReadyV1(
+        cache=name,
+        namespace=namespace,
+        node=node,
+        path=f"/var/run/vineyard-kubernetes/{namespace}/{name}/vineyard.sock",
+        incarnation=f"{name}-{node}",
+        instance_id=0,
+        version="0.24.2",
+        memory_usage=0,
+        memory_limit=2**26,
+    )
+
+
+def nothing(_: Row) -> None:
+    return None
+
+
+@asynccontextmanager
+async def speaker(
+    url: str, service: Service, node: str | None, entities: tuple[Entity, ...]
+) -> AsyncIterator[tuple[Bus, Writer]]:
+    settings = BusSettings(url=url, service=service, instance=f"{service}-{node}", node=node, term=int(time.time()))
+    async with Bus(settings) as bus:
+        writer = bus.writer([events_of(entity, node) for entity in entities], absent=Absent.GONE, gone=nothing)
+        async with writer, bus.heart([writer]):
+            writer.ready()
+            yield bus, writer

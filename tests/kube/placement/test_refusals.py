@@ -1,0 +1,146 @@
+"""What a cluster forbids is told in its own words, harms nothing, and is done once it is allowed."""
+
+from pathlib import Path
+from typing import Any
+
+from kube.placement.stage import Stage, placement, until
+from kube.rig import create, delete, get, merge
+from kvberth.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Resource
+
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+
+
+async def quota(world: Stage, memory: str) -> None:
+    body = {"metadata": {"name": "mem"}, "spec": {"hard": {"requests.memory": memory}}}
+    await create(world.client, QUOTAS, world.namespace, body)
+
+    async def counted() -> bool:
+        return "used" in (await get(world.client, QUOTAS, world.namespace, "mem")).get("status", {})
+
+    await until(counted)
+
+
+ENGINE: dict[str, Any] = {
+    "containers": [
+        {"name": "e", "image": "none", "resources": {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi"}}}
+    ]
+}
+
+
+async def test_a_quota_that_refuses_a_cache_is_quoted_and_heals(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    await quota(world, "512Mi")
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache()
+        await world.engines(**ENGINE)
+        message = await world.says("Placed", "QuotaExceeded", timeout_s=10)
+        assert "exceeded quota: mem" in message
+        assert "requests.memory" in message
+        assert (await world.condition("Ready"))[0] == "False"
+        await merge(world.client, QUOTAS, world.namespace, "mem", {"spec": {"hard": {"requests.memory": "8Gi"}}})
+        await world.serving(a, timeout_s=60)
+
+
+async def test_a_quota_for_one_cache_lets_a_cache_move_by_swapping(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    await quota(world, "1100Mi")
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache()
+        await world.engines(**ENGINE)
+        await world.serving(a)
+        await world.age()
+        await world.cordon(a, c)
+        await world.end(
+            (await world.engine_pods())[a], force=False
+        )  # it ends, and nobody lets it: it stays Terminating
+        await world.serving(b, timeout_s=60)
+        assert "SwappedForQuota" in await world.told()
+        assert await world.cache_pods() == [b]
+
+
+async def test_a_cache_beside_a_running_engine_is_never_swapped(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    await quota(world, "1100Mi")
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache()
+        await world.engines(**ENGINE)
+        await world.serving(a)
+        await world.cordon(a, c)
+        await merge(world.client, DEPLOYMENTS, world.namespace, "llama", {"spec": {"replicas": 2}})
+        await world.says("Placed", "QuotaExceeded", timeout_s=10)
+        assert await world.cache_pods() == [a]
+        assert sorted(await world.set_nodes()) == sorted([a, b])
+
+
+async def budget(world: Stage, **spec: Any) -> None:
+    selector = {"matchLabels": {"kvberth.dev/kvcache": "kv"}}
+    await create(
+        world.client,
+        POD_DISRUPTION_BUDGETS,
+        world.namespace,
+        {"metadata": {"name": "keep-kv"}, "spec": {"selector": selector, **spec}},
+    )
+
+    async def seen() -> bool:
+        found = await get(world.client, POD_DISRUPTION_BUDGETS, world.namespace, "keep-kv")
+        return found.get("status", {}).get("observedGeneration") == 1 or bool(found["status"].get("conditions"))
+
+    await until(seen)
+
+
+async def all_ready(world: Stage) -> None:
+    """Play the kubelets: what a budget counts are Ready pods."""
+    for pod in await _pods(world):
+        ready = {"type": "Ready", "status": "True"}
+        await merge(
+            world.client, PODS, world.namespace, pod, {"status": {"phase": "Running", "conditions": [ready]}}, "status"
+        )
+
+
+async def _pods(world: Stage) -> list[str]:
+    return [
+        pod["metadata"]["name"] for pod in world.known.values() if "kvberth.dev/kvcache" in pod["metadata"]["labels"]
+    ]
+
+
+async def _placed(world: Stage) -> None:
+    """A cache beside an engine on the first node, Ready to the budgets."""
+    await world.kvcache()
+    await world.engines()
+    await world.serving(world.nodes[0])
+    await all_ready(world)
+
+
+async def test_a_budget_keeps_a_cache_until_it_allows_it_to_go(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    async with placement(world, tmp_path / "placement"):
+        await _placed(world)
+        await budget(world, minAvailable=2)
+        await world.age()
+        await world.cordon(a, c)
+        await world.end((await world.engine_pods())[a])
+        message = await world.says("Placed", "BudgetRefuses")
+        assert "PodDisruptionBudget keep-kv" in message
+        assert sorted(await world.set_nodes()) == sorted([a, b])
+        await delete(world.client, POD_DISRUPTION_BUDGETS, world.namespace, "keep-kv")
+        await world.serving(b)
+        assert await world.set_nodes() == [b]
+
+
+async def test_a_budget_that_can_never_work_is_named_with_its_remedy(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    async with placement(world, tmp_path / "placement"):
+        await _placed(world)
+        await budget(world, maxUnavailable=1)
+        await world.age()
+        await world.cordon(a, c)
+        await world.end((await world.engine_pods())[a])
+        message = await world.says("Placed", "BudgetUnusable")
+        assert "PodDisruptionBudget keep-kv" in message
+        assert "use an integer minAvailable" in message
+        assert b in await world.set_nodes()
