@@ -125,47 +125,11 @@ class BareBackend:
 
     def _place(self, key: _Key, step: Place) -> None:
         old = self._standing.get(key)
-        now = self._now()
-        cache = CacheWantV1(
-            term=self._term,
-            state="run",
-            why=Why.WANTED,
-            namespace=key[0],
-            kvcache=step.kvcache,
-            kvcache_uid=step.uid,
-            pool=step.pool,
-            size_bytes=step.size.size_bytes,
-            memory_bytes=step.size.memory_bytes,
-            cpu_millis=cpu_millis(step.size),
-            env=dict(step.env),
-        )
-        directory = DirWantV1(
-            term=self._term,
-            state="keep",
-            why=Why.WANTED,
-            namespace=key[0],
-            kvcache=step.kvcache,
-            gate_policy=step.gate.policy,
-            gate_timeout_s=step.gate.timeout_s,
-        )
-        if old is not None and old.cache is not None and old.wanted.run and old.wanted.uid == step.uid:
+        running = old.wanted if old is not None and old.wanted.run else None
+        cache = _run(key[0], step, self._term)
+        if old is not None and old.cache is not None and running is not None and running.uid == step.uid:
             cache = old.cache  # renewing the directory must not restart the cache
-        wanted = Wanted(
-            run=True,
-            why=Why.WANTED,
-            uid=step.uid,
-            pool=cache.pool,
-            size_bytes=cache.size_bytes,
-            memory_bytes=cache.memory_bytes,
-            cpu_millis=cache.cpu_millis,
-            gate=step.gate,
-            directory=True,
-            since=old.wanted.since if old is not None and old.wanted.run else now,
-            cause=step.cause,
-            traceparent=step.traceparent,
-            started=old.wanted.started if old is not None and old.wanted.run else now,
-        )
-        self._put(key, _Wants(cache, directory, wanted))
+        self._put(key, _Wants(cache, _keep(key[0], step, self._term), _wanted(step, cache, running, self._now())))
 
     def _remove(self, key: _Key, step: Remove) -> None:
         old = self._standing.get(key)
@@ -214,6 +178,53 @@ class BareBackend:
         event = log_event(namespace, step, plan)
         if event is not None:
             await self._bus.publish_log(subjects.cache(namespace, step.kvcache), event, step.cause)
+
+
+def _run(namespace: str, step: Place, term: int) -> CacheWantV1:
+    return CacheWantV1(
+        term=term,
+        state="run",
+        why=Why.WANTED,
+        namespace=namespace,
+        kvcache=step.kvcache,
+        kvcache_uid=step.uid,
+        pool=step.pool,
+        size_bytes=step.size.size_bytes,
+        memory_bytes=step.size.memory_bytes,
+        cpu_millis=cpu_millis(step.size),
+        env=dict(step.env),
+    )
+
+
+def _keep(namespace: str, step: Place, term: int) -> DirWantV1:
+    return DirWantV1(
+        term=term,
+        state="keep",
+        why=Why.WANTED,
+        namespace=namespace,
+        kvcache=step.kvcache,
+        gate_policy=step.gate.policy,
+        gate_timeout_s=step.gate.timeout_s,
+    )
+
+
+def _wanted(step: Place, cache: CacheWantV1, running: Wanted | None, now: datetime) -> Wanted:
+    """What is asked for from now on; `running` is what was asked to run before, if anything was."""
+    return Wanted(
+        run=True,
+        why=Why.WANTED,
+        uid=step.uid,
+        pool=cache.pool,
+        size_bytes=cache.size_bytes,
+        memory_bytes=cache.memory_bytes,
+        cpu_millis=cache.cpu_millis,
+        gate=step.gate,
+        directory=True,
+        since=now if running is None else running.since,
+        cause=step.cause,
+        traceparent=step.traceparent,
+        started=now if running is None else running.started,
+    )
 
 
 def _subject(what: WantKind, key: _Key) -> WantSubject:
