@@ -1,0 +1,165 @@
+"""What plans make of the words of a cluster: pods of caches, needs of engines, budgets and quotas."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kvberth.kvcache import normalise
+from kvberth.placement.cachepods import CachePods
+from kvberth.placement.needs import needs_beside, needs_of
+from kvberth.placement.observe import Index
+from kvberth.placement.plan import Policy, plan
+from kvberth.placement.reasons import Reason
+from kvberth.placement.snapshot import Held, Needs, Node, Tolerated, Trouble
+from kvberth.placement.steps import Plan, Remove
+from kvberth_schemas.events import PodRole, PodScheduledV1, PodWaitingV1, Resources, Taint, Toleration
+from support.placement_world import NAMESPACE, World, manifest, told
+
+
+def pod(uid: str, node: str | None, **options: Any) -> PodScheduledV1 | PodWaitingV1:
+    common = {"uid": uid, "name": f"kv-{uid}", "namespace": NAMESPACE, "resource_version": 1, "role": PodRole.CACHE}
+    common |= {"kvcache": "kv", "requests": Resources(), **options}
+    return PodWaitingV1(**common, why="Too many pods") if node is None else PodScheduledV1(**common, node=node)
+
+
+@pytest.fixture
+def moving() -> World:
+    """A cache on a whose engine ends, and an engine on b."""
+    world = World()
+    world.node("a")
+    world.node("b")
+    world.kvcache()
+    world.engine("u1", "a")
+    world.act()
+    world.cache_runs("a")
+    world.act()
+    world.later(10)
+    world.engine("u1", "a", deleting=True)
+    world.engine("u2", "b")
+    world.act()
+    return world
+
+
+def planned(world: World, index: Index) -> Plan:
+    return plan(world.snapshot_of(index), Policy(), world.now)
+
+
+def test_a_cache_lives_as_long_as_its_last_pod_on_a_node() -> None:
+    pods = CachePods()
+    assert pods.put("p1", pod("p1", "a")) == {("kv", "a")}
+    pods.put("p2", pod("p2", "a", deleting=True))
+    assert pods.put("p1", None) == {("kv", "a")}
+    assert pods.process(("kv", "a")).running
+    pods.put("p2", None)
+    assert not pods.process(("kv", "a")).running
+    assert len(pods) == 0
+
+
+def test_a_cache_pod_without_a_node_is_told_with_its_reason() -> None:
+    pods = CachePods()
+    pods.put("p1", pod("p1", None))
+    assert pods.waiting() == {"kv": ("pod kv-p1 waits: Too many pods",)}
+    pods.put("p1", pod("p1", "b"))
+    assert pods.waiting() == {}
+    assert pods.names("kv") == {"b": "kv-p1"}
+
+
+def test_tolerations_that_end_or_that_kubernetes_adds_are_not_taken_over() -> None:
+    tolerations = (
+        Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute", toleration_seconds=300),
+        Toleration(key="node.kubernetes.io/unschedulable", operator="Exists"),
+        Toleration(key="spot", operator="Exists", toleration_seconds=60),
+        Toleration(key="gpu", operator="Exists", effect="NoSchedule"),
+    )
+    assert needs_of(pod("e", "a", tolerations=tolerations)).tolerations == {
+        Tolerated("gpu", "Exists", "", "NoSchedule")
+    }
+
+
+def test_who_tolerates_everything_needs_a_cache_that_tolerates_the_taints_of_its_node(moving: World) -> None:
+    taints = (
+        Taint(key="gpu", value="l20", effect="NoSchedule"),
+        Taint(key="node.kubernetes.io/unreachable", effect="NoExecute"),
+        Taint(key="evict", effect="NoExecute"),
+    )
+    node = Node("b", ready=True, labels={}, allocatable=Resources(), requested=Resources(), taints=taints)
+    engine = next(iter(moving.snapshot().engines)).bound["b"][0]
+    every = replace(engine, needs=Needs(frozenset({Tolerated(None, "Exists")})))
+    found = needs_beside([every], node, normalise(manifest())).tolerations
+    assert found == {Tolerated("gpu", "Equal", "l20", "NoSchedule"), Tolerated("evict", "Exists", "", "NoExecute")}
+    some = replace(engine, needs=Needs(frozenset({Tolerated(None, "Exists", "", "NoExecute")})))
+    assert needs_beside([some], node, normalise(manifest())).tolerations == {
+        Tolerated("evict", "Exists", "", "NoExecute")
+    }
+
+
+def test_an_engine_that_cannot_enter_the_directory_is_a_stranger() -> None:
+    assert needs_of(pod("e", "a", run_as_user=2000)).strangers == {"kv-e"}
+    assert needs_of(pod("e", "a", run_as_user=2000, supplemental_groups=(10001,))).strangers == set()
+    assert needs_of(pod("e", "a", run_as_user=0)).strangers == set()
+    assert needs_of(pod("e", "a")).strangers == set()
+
+
+def test_a_need_that_comes_later_renews_what_is_asked_for(moving: World) -> None:
+    key = (NAMESPACE, "kv", "b")
+    moving.wanted[key] = replace(moving.wanted[key], needs=Needs())
+    assert told(moving.plan()) == []
+    moving.wanted[key] = replace(moving.wanted[key], needs=Needs(strangers=frozenset({"gone"})))
+    assert told(moving.plan()) == ["place b"]
+
+
+def test_a_quota_swaps_a_cache_whose_engine_only_ends(moving: World) -> None:
+    index = moving.index()
+    index.set_trouble(NAMESPACE, "kv", Trouble(Reason.QUOTA_EXCEEDED, "exceeded quota: mem"))
+    (step,) = planned(moving, index).steps
+    assert isinstance(step, Remove)
+    assert (step.node, step.reason) == ("a", Reason.SWAPPED_FOR_QUOTA)
+
+
+def test_a_quota_takes_no_cache_from_a_running_engine(moving: World) -> None:
+    moving.engine("u3", "a")
+    index = moving.index()
+    index.set_trouble(NAMESPACE, "kv", Trouble(Reason.QUOTA_EXCEEDED, "exceeded quota: mem"))
+    found = planned(moving, index)
+    assert found.steps == ()
+    assert _placed(found) == ("False", "QuotaExceeded", "exceeded quota: mem")
+
+
+def test_other_refusals_swap_nothing(moving: World) -> None:
+    index = moving.index()
+    index.set_trouble(NAMESPACE, "kv", Trouble(Reason.CREATE_REFUSED, "violates PodSecurity"))
+    found = planned(moving, index)
+    assert found.steps == ()
+    assert _placed(found)[1:] == ("CreateRefused", "violates PodSecurity")
+
+
+def test_a_removal_that_a_budget_forbids_is_tried_again_only_later(moving: World) -> None:
+    moving.cache_runs("b", incarnation="i2")
+    moving.engine_gone("u1", "a")
+    moving.answer(1, 1)
+    index = moving.index()
+    held = Held(Reason.BUDGET_REFUSES, "kept: PodDisruptionBudget pdb allows none", moving.now + timedelta(seconds=5))
+    index.set_wanted(NAMESPACE, "kv", "a", moving.wanted[NAMESPACE, "kv", "a"], held)
+    found = planned(moving, index)
+    assert found.steps == ()
+    assert found.recheck_at == held.until
+    assert _placed(found)[:2] == ("True", "BudgetRefuses")
+    assert held.message in _placed(found)[2]
+    moving.later(5)
+    assert told(planned(moving, index)) == ["remove a"]
+
+
+def test_a_kvcache_that_another_controller_manages_is_not_accepted(moving: World) -> None:
+    index = moving.index()
+    index.set_trouble(NAMESPACE, "kv", Trouble(Reason.MANAGED_BY_ANOTHER, "Deployment default/kv was made by another"))
+    (status,) = planned(moving, index).statuses
+    accepted = next(item for item in status.conditions if item.type == "Accepted")
+    assert (accepted.status, accepted.reason) == ("False", "ManagedByAnother")
+
+
+def _placed(found: Plan) -> tuple[str, str, str]:
+    (status,) = found.statuses
+    placed = next(item for item in status.conditions if item.type == "Placed")
+    return placed.status.value, placed.reason, placed.message
