@@ -128,12 +128,12 @@ async def test_ctrl_c_in_the_middle_of_a_story_leaves_nothing(runner: Runner, nu
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--kubeconfig", "x"], "the one for Kubernetes isn't built yet"),
-        (["--node-driver", "x"], "the one for Kubernetes isn't built yet"),
-        (["--backend", "moon"], "the one for Kubernetes isn't built yet"),
+        (["--kubeconfig", "x"], "there is no kubeconfig x"),
+        (["--backend", "bare", "--node-driver", "x"], "does not go with these options"),
+        (["--backend", "moon"], "there are 'bare' and 'kubernetes'"),
     ],
 )
-async def test_a_backend_that_is_not_built_is_one_sentence(runner: Runner, arguments: list[str], sentence: str) -> None:
+async def test_a_backend_that_can_not_be_had_is_one_sentence(runner: Runner, arguments: list[str], sentence: str) -> None:
     code, out, err = await runner.run(*runner.write(passes=PASSES), *arguments, "--json")
     assert (code, out) == (2, "")
     assert sentence in err
