@@ -133,7 +133,7 @@ async def test_ctrl_c_in_the_middle_of_a_story_leaves_nothing(runner: Runner, nu
         (["--backend", "moon"], "there are 'bare' and 'kubernetes'"),
     ],
 )
-async def test_a_backend_that_can_not_be_had_is_one_sentence(runner: Runner, arguments: list[str], sentence: str) -> None:
+async def test_a_backend_that_is_not_there_is_one_sentence(runner: Runner, arguments: list[str], sentence: str) -> None:
     code, out, err = await runner.run(*runner.write(passes=PASSES), *arguments, "--json")
     assert (code, out) == (2, "")
     assert sentence in err
