@@ -23,6 +23,7 @@ check: .venv/dev.stamp ## Lint, types, import contracts, generated files
 	@$(BIN)/lint-imports --no-cache | tail -n 3
 	@$(BIN)/python -m kvberth_schemas.publish --check
 	@$(BIN)/python -m kvberth_schemas.crd --check
+	@$(BIN)/python -m kvberth.gate.manifest --check
 	@$(BIN)/python -m kvberth.scenario.format.schema --check
 
 unit: .venv/dev.stamp ## Pure tests
@@ -67,9 +68,10 @@ bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.t_move
 
-schemas: .venv/dev.stamp ## Generate the JSON Schema files, the CRD, the AsyncAPI document and the tables of docs/events.md anew
+schemas: .venv/dev.stamp ## Generate the JSON Schema files, the CRD, the gate's ConfigMap, the AsyncAPI document and the tables of docs/events.md anew
 	@$(BIN)/python -m kvberth_schemas.publish
 	@$(BIN)/python -m kvberth_schemas.crd
+	@$(BIN)/python -m kvberth.gate.manifest
 	@$(BIN)/python -m kvberth.scenario.format.schema
 
 clean: ## Remove what the targets made

@@ -12,11 +12,11 @@ from kvberth.scenario.skips import skipped
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 GROWN = {
-    "gate": "kvberth.gate",
+    "gate": "kvberth.bare.runner.gate",
     "health": "kvberth.node_agent.health",
     "transfer": "kvberth.transfer_worker",
 }
-"""Where an ability of kvberth will live once it is built."""
+"""Where an ability of kvberth will live on the bare backend once it is built."""
 
 
 def test_the_pinned_list_says_what_is_skipped() -> None:
