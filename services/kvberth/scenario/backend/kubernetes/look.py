@@ -18,6 +18,8 @@ from kvberth.scenario.format import Expectation, Target
 from kvberth.scenario.judge.lives import resolve
 
 _HTTP_PORT = 8080
+_NEED_LIVES = frozenset({"same", "changed", "lives", "process", "memory", "reaches"})
+"""A kernel under load answers late about processes that start; sockets need not wait for that."""
 _LEASES = {"placement": "kvberth-placement", "scheduler": "kvberth-pod-watcher"}
 
 
@@ -42,7 +44,7 @@ class Looker:
             self.api.list(NODES) if "node" in kinds else _nothing(),
             self.api.list(KVCACHES) if kinds & {"condition", "status"} else _nothing(),
         )
-        questions = self._questions(parts, pods)
+        questions = self._questions(parts, pods, alive=bool(kinds & _NEED_LIVES))
         told = await self._ask(questions)
         found = list(observed.beings(pods, {node: one.processes for node, one in told.items()}))
         statuses = (observed.status_of(one) for one in kvcaches)
@@ -67,7 +69,7 @@ class Looker:
     async def beings(self) -> list[Being]:
         """Give every process that has a role."""
         pods = await self.api.list(PODS)
-        told = await self._ask(self._questions([], pods))
+        told = await self._ask(self._questions([], pods, alive=True))
         return list(observed.beings(pods, {node: one.processes for node, one in told.items()}))
 
     async def leader(self, role: str) -> str | None:
@@ -76,12 +78,12 @@ class Looker:
         holder = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
         return holder.partition("_")[0] or None
 
-    def _questions(self, parts: Sequence[Expectation], pods: Iterable[Json]) -> dict[str, Question]:
+    def _questions(self, parts: Sequence[Expectation], pods: Iterable[Json], *, alive: bool) -> dict[str, Question]:
         containers: dict[str, list[str]] = {}
         kvcaches = set()
         for pod in pods:
             node = pod["spec"].get("nodeName")
-            if node and observed.role(pod) is not None:
+            if alive and node and observed.role(pod) is not None:
                 containers.setdefault(node, []).extend(observed.container_ids(pod))
             if observed.role(pod) == "cache":
                 kvcaches.add((pod["metadata"]["namespace"], pod["metadata"]["labels"][observed.CACHE_LABEL]))
