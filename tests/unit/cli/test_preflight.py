@@ -1,7 +1,6 @@
 """Tests of what the preflight decides from what a cluster answered."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -300,13 +299,39 @@ def test_a_long_list_is_cut_and_counted() -> None:
     assert few(["a", "b", "c"], most=2) == "a, b and 1 more"
 
 
-def test_the_table_of_parts_names_what_the_manifests_hold() -> None:
-    base = Path(crd.FILE).parents[1] / "base"
-    held: dict[str, set[str]] = {"CustomResourceDefinition": {DEFINITION}}
-    for file in base.glob("*.yaml"):
+def held_in(*folders: str) -> dict[str, set[str]]:
+    """The names that the manifests of these folders hold, by kind."""
+    held: dict[str, set[str]] = {}
+    files = (file for folder in folders for file in (crd.FILE.parents[1] / folder).glob("*.yaml"))
+    for file in files:
         for value in yaml.safe_load_all(file.read_text()):
-            if value["kind"] != "Kustomization":
+            if value["kind"] not in {"Kustomization", "Component"}:
                 held.setdefault(value["kind"], set()).add(value["metadata"]["name"])
-    table = {part.resource.kind: set(part.names) for part in PARTS if part.names}
-    gates = {part.resource.kind for part in GATE_PARTS}
-    assert {kind: names for kind, names in held.items() if kind not in gates} == table
+    return held
+
+
+def test_the_table_of_parts_names_what_the_manifests_hold() -> None:
+    assert held_in("base", "crd") == {part.resource.kind: set(part.names) for part in PARTS if part.names}
+
+
+def test_the_table_of_parts_names_what_the_gate_holds() -> None:
+    held = held_in("gate")
+    table = {part.resource.kind: set(part.names) for part in GATE_PARTS}
+    assert held == {kind: table.get(kind) for kind in held}
+
+
+def test_the_rights_of_the_preflight_reach_every_name_of_the_install() -> None:
+    role = yaml.safe_load((crd.FILE.parents[1] / "preflight" / "role.yaml").read_text())
+    granted = {
+        (group, resource, name)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", ())
+        if "get" in rule["verbs"]
+    }
+    wanted = {
+        (part.resource.group, part.resource.plural, name) for part in (*PARTS, *GATE_PARTS) for name in part.names
+    }
+    assert wanted <= granted
+    assert all(set(rule["verbs"]) <= {"get", "list"} for rule in role["rules"])

@@ -64,5 +64,9 @@ PARTS: Final = (
     Part(DEPLOYMENTS, ("nats", "placement", "pod-watcher")),
     Part(DAEMON_SETS, ("kvberth-node",)),
 )
-GATE_PARTS: Final = (Part(GATES), Part(GATE_BINDINGS))
-"""Asked about only where the API server serves them."""
+GATE_PARTS: Final = (
+    Part(GATES, ("kvberth-gate",)),
+    Part(GATE_BINDINGS, ("kvberth-gate",)),
+    Part(CONFIG_MAPS, ("kvberth-gate",)),
+)
+"""Asked about only where the API server serves such policies."""
