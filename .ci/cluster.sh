@@ -22,6 +22,7 @@ pip_conf=$(mktemp)
 cluster=$PWD/.cache/cluster
 trap '"$kit/cluster.py" down --dir "$cluster" || true; rm -f "$pip_conf"' EXIT
 printf '[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n' > "$pip_conf"
+[ ! -e "$cluster/state.json" ] || "$kit/cluster.py" down --dir "$cluster" # of a run that was killed
 l20=machine.cluster.vke.volcengine.com/gpu-name=NVIDIA-L20,cpu=60,mem=192Gi
 "$kit/cluster.py" up --dir "$cluster" --bin .cache/kube --node "l20-a,$l20" --node "l20-b,$l20" --node "l20-c,$l20"
 export KUBECONFIG=$cluster/kubeconfig
