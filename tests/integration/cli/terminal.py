@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-KVBERTH = f"{sys.executable} -m kvberth.cli"
+KVBERTH = (sys.executable, "-m", "kvberth.cli")
 STARTS_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 30.0
 
@@ -36,11 +37,13 @@ class Terminal:
 
     async def run(self, *words: str, stdin: bytes = b"") -> Ran:
         """Run one kvberth command to its end."""
-        return await self._run(await self._start(*KVBERTH.split(), *words), stdin)
+        return await self._run(await self._start(*KVBERTH, *words), stdin)
 
     async def shell(self, line: str) -> Ran:
         """Run a line as a person would paste it, in the repository, where `.venv/bin/kvberth` is the command."""
-        return await self._run(await self._start("bash", "-c", line.replace(".venv/bin/kvberth", KVBERTH)), b"")
+        return await self._run(
+            await self._start("bash", "-c", line.replace(".venv/bin/kvberth", shlex.join(KVBERTH))), b""
+        )
 
     async def until(self, holds: Callable[[str], bool], *words: str, within_s: float = 30.0) -> str:
         """Run a command again and again until its output holds what is waited for; give that output."""
@@ -52,7 +55,7 @@ class Terminal:
 
     async def interrupted(self, *words: str, at: Callable[[str], bool]) -> Ran:
         """Run a command that does not end by itself until its output holds something, then press Ctrl-C."""
-        process = await self._start(*KVBERTH.split(), *words)
+        process = await self._start(*KVBERTH, *words)
         assert process.stdout is not None
         out = await _read_until(process.stdout, at, ANSWERS_WITHIN_S)
         process.send_signal(signal.SIGINT)
@@ -62,7 +65,7 @@ class Terminal:
     @asynccontextmanager
     async def up(self, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run `kvberth up` until it says that it is up; end it as Ctrl-C does, if it has not ended."""
-        process = await self._start(*KVBERTH.split(), "up", *words)
+        process = await self._start(*KVBERTH, "up", *words)
         assert process.stdout is not None
         try:
             await _read_until(process.stdout, lambda out: "\nup. " in out, STARTS_WITHIN_S)
