@@ -1,6 +1,7 @@
 """`kvberth preflight` on a real API server: what it refuses, what it may read, and that its remedies help."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -156,3 +157,22 @@ def test_an_install_is_known_again_and_namespaces_that_refuse_its_caches_are_nam
     status, found = ask(cluster.kubeconfig())
     assert (status, found["installed"][0]) == (0, "WARNING")
     assert "0.0.9" in found["installed"][1]
+
+
+def test_the_overlays_of_the_documents_rename_the_image_and_leave_the_gate_out(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    text = (MANIFESTS.parent / "docs" / "deploy.md").read_text()
+    overlays = [part.partition("```")[0] for part in text.split("```yaml\n")[1:] if "kind: Kustomization" in part]
+    repository = os.path.relpath(MANIFESTS.parent, tmp_path / "0")
+    rendered = []
+    for at, overlay in enumerate(overlays):
+        (tmp_path / str(at)).mkdir()
+        (tmp_path / str(at) / "kustomization.yaml").write_text(overlay.replace("path/to/kvberth", repository))
+        rendered.append(cluster.kubectl("kustomize", str(tmp_path / str(at))))
+    renamed, ungated = rendered
+    assert "image: registry.example/kvberth:0.1.0" in renamed
+    assert "localhost/kvberth" not in renamed
+    kinds = [value["kind"] for value in yaml.safe_load_all(ungated)]
+    assert "DaemonSet" in kinds
+    assert not [kind for kind in kinds if kind.startswith("Mutating")]
