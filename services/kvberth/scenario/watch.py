@@ -81,7 +81,8 @@ class Watcher:
             late = [i for i, at in enumerate(what.within_s) if what.met.get(i, elapsed) > at]
             if late:
                 missing = f"no {what.after} was said; " if waits_for_event else ""
-                raise StepFailed([self._failure(what, i, missing + verdicts[i].seen, facts.heard) for i in late])
+                found = [_late(what, i, missing + verdicts[i].seen) for i in late]
+                raise StepFailed(_failures(what.step, found, facts.heard))
             if len(what.met) == len(what.expectations):
                 return what.met
             await self.world.changed(LOOK_EVERY_S)
@@ -110,20 +111,8 @@ class Watcher:
         kept = [("always", item, judge(item, facts)) for item in rules.always]
         broken += [found for found in kept if found[2].holds is False]
         if broken:
-            raise StepFailed(
-                [
-                    Failure(rules.step, f"{word}: {item}", _with_events(item, verdict.seen, facts.heard))
-                    for word, item, verdict in broken
-                ]
-            )
-
-    def _failure(self, what: Await, index: int, seen: str, heard: Sequence[Heard]) -> Failure:
-        bound = f"within {what.within_s[index]:g} s" + (f" after {what.after}" if what.after else "")
-        at = what.met.get(index)
-        late = f"only after {at:.3f} s: " if at is not None else ""
-        return Failure(
-            what.step, f"{what.expectations[index]} {bound}", _with_events(what.expectations[index], late + seen, heard)
-        )
+            found = [(f"{word}: {item}", item, verdict.seen) for word, item, verdict in broken]
+            raise StepFailed(_failures(rules.step, found, facts.heard))
 
 
 def _origin(after: After | None, facts: Facts) -> datetime | None:
@@ -134,9 +123,28 @@ def _origin(after: After | None, facts: Facts) -> datetime | None:
     return found[0 if after.which == "first" else -1] if found else None
 
 
-def _with_events(item: Expectation, seen: str, heard: Sequence[Heard]) -> str:
-    """Add the last messages about what is expected; where there are none, the last ones at all."""
+def _late(what: Await, index: int, seen: str) -> tuple[str, Expectation, str]:
+    """Give what was expected, in words and as it was written, and what was seen."""
+    bound = f"within {what.within_s[index]:g} s" + (f" after {what.after}" if what.after else "")
+    at = what.met.get(index)
+    late = f"only after {at:.3f} s: " if at is not None else ""
+    return f"{what.expectations[index]} {bound}", what.expectations[index], late + seen
+
+
+def _failures(step: str, found: Sequence[tuple[str, Expectation, str]], heard: Sequence[Heard]) -> list[Failure]:
+    """Add the last events to what was seen; the same ones only once in a step."""
+    failures: list[Failure] = []
+    told: set[str] = set()
+    for expected, item, seen in found:
+        last = _last_events(item, heard)
+        failures.append(Failure(step, expected, seen if last in told else f"{seen}. {last}"))
+        told.add(last)
+    return failures
+
+
+def _last_events(item: Expectation, heard: Sequence[Heard]) -> str:
+    """Give the last messages about what is expected; where there are none, the last ones at all."""
     named = str(item)
     about = [one for one in heard if one.name in named or (one.node is not None and one.node in named)]
     last = "; ".join(map(str, (about or heard)[-_LAST_EVENTS:]))
-    return f"{seen}. The last events: {last}" if last else f"{seen}. Nothing was said on the bus"
+    return f"The last events: {last}" if last else "Nothing was said on the bus"

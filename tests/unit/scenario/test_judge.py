@@ -69,25 +69,25 @@ def test_any_of_holds_with_one_and_is_unknown_only_when_none_is_known_to_hold() 
 @pytest.mark.parametrize(
     ("fields", "holds"),
     [
-        ({"to": "b"}, True),
-        ({"to": "a"}, False),
-        ({"to": {"differs": "a"}}, True),
-        ({"to": {"differs": "b"}}, False),
-        ({"to": {"matches": "^b$"}}, True),
-        ({"rows.*.node": "n2"}, True),
-        ({"rows.1.node": "n1"}, False),
-        ({"rows.0.node": "n1"}, True),
-        ({"count": {"at_least": 3}}, True),
-        ({"count": {"at_most": 2}}, False),
-        ({"missing": None}, False),
-        ({"missing": {"matches": "."}}, False),
-        ({"missing": {"differs": "x"}}, True),
+        ({"moved": "b"}, True),
+        ({"moved": "a"}, False),
+        ({"moved": {"differs": "a"}}, True),
+        ({"moved": {"differs": "b"}}, False),
+        ({"moved": {"matches": "^b$"}}, True),
+        ({"nodes.*.node": "n2"}, True),
+        ({"nodes.1.node": "n1"}, False),
+        ({"nodes.0.node": "n1"}, True),
+        ({"engines": {"at_least": 3}}, True),
+        ({"engines": {"at_most": 2}}, False),
+        ({"moved_at": None}, False),
+        ({"moved_at": {"matches": "."}}, False),
+        ({"moved_at": {"differs": "2026-01-01T00:00:00Z"}}, True),
     ],
 )
 def test_fields_of_a_message_are_compared_by_path(fields: dict[str, Any], holds: bool) -> None:
-    body = {"to": "b", "rows": [{"node": "n1"}, {"node": "n2"}], "count": 3}
-    said = [heard("cache.moved", body=body)]
-    assert verdict({"event": {"type": "cache.moved", "fields": fields}}, facts(said)).holds is holds
+    body = {"moved": "b", "nodes": [{"node": "n1"}, {"node": "n2"}], "engines": 3}
+    said = [heard("kvcache.status", body=body)]
+    assert verdict({"event": {"type": "kvcache.status", "fields": fields}}, facts(said)).holds is holds
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What may be written in a scenario, and the sentence for what may not."""
 
 import json
+import re
 from pathlib import Path
+from typing import get_args
 
 import jsonschema
 import pytest
@@ -9,6 +11,7 @@ import yaml
 
 from kvberth.scenario.format import FormatError, load, parse
 from kvberth.scenario.format import schema as schema_file
+from kvberth.scenario.format.states import ConditionType
 
 ROOT = Path(__file__).parents[3]
 SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), ROOT / "tests/integration/scenario/every_verb.yaml"]
@@ -66,6 +69,66 @@ SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), ROOT / "tests/i
             "steps[0].expect[0].event.fields.why: {'match': 'x'} is no comparison; write one of matches, differs,",
         ),
         (
+            "steps: [{expect: {event: {type: cache.moved, fields: {orign: l20-a}, count: 0}}}]",
+            "steps[0].expect[0].event: cache.moved has no field 'orign'; did you mean 'origin'?",
+        ),
+        (
+            'steps: [{expect: {event: {type: kvcache.status, fields: {"conditions.*.mesage": x}}}}]',
+            "event: kvcache.status has no field 'conditions.*.mesage'; did you mean 'message'?",
+        ),
+        (
+            'steps: [{expect: {event: {type: pod.gone, fields: {"why.text": x}}}}]',
+            "event: pod.gone has no field 'why.text'; 'why' holds nothing below it",
+        ),
+        (
+            "steps: [{expect: {event: {fields: {xyzzy: 1}}}}]",
+            "steps[0].expect[0].event: no message has the field 'xyzzy'",
+        ),
+        (
+            "steps: [{expect: {event: {type: want.cache, fields: {state: stopped}, count: 0}}}]",
+            "event: the field 'state' of want.cache is never 'stopped': it should be 'run' or 'stop'",
+        ),
+        (
+            'steps: [{expect: {event: {type: pod.ready, fields: {restarts: "3"}, count: 0}}}]',
+            "event: the field 'restarts' of pod.ready is never '3': it should be a valid integer",
+        ),
+        (
+            "steps: [{expect: {event: {type: want.cache, fields: {state: {differs: sotp}}}}}]",
+            "event: the field 'state' of want.cache is never 'sotp'",
+        ),
+        (
+            "steps: [{expect: {event: {type: cache.moved, fields: {to: l20-z}, count: 0}}}]",
+            "step 1 names the node 'l20-z', which this scenario never has",
+        ),
+        (
+            "steps: [{expect: {event: {type: node.changed, name: l20-z, count: 0}}}]",
+            "step 1 names the node 'l20-z', which this scenario never has",
+        ),
+        (
+            "steps: [{expect: {not: {condition: {kvcache: k, type: Redy}}}}]",
+            "steps[0].expect[0].not.condition.type is 'Redy'; it should be 'Accepted', 'Placed'",
+        ),
+        (
+            "steps: [{expect: {not: {status: {kvcache: k, states: {l20-a: servin}}}}}]",
+            "status.states.l20-a is 'servin'; it should be 'serving',",
+        ),
+        (
+            "steps: [{expect: {process: {role: engine, kvcache: k, count: 0}}}]",
+            "process: a process of the role engine has no 'kvcache'; that is for the role cache",
+        ),
+        (
+            "steps: [{expect: {process: {role: placement, workload: k, count: 0}}}]",
+            "process: a process of the role placement has no 'workload'; that is for the role engine",
+        ),
+        (
+            "steps: [{mark: off}]",
+            "steps[0].mark: YAML reads off, no and false as a truth value, which is no text; put it in quotes",
+        ),
+        (
+            "steps: [{cordon: Yes}]",
+            "steps[0].cordon: YAML reads on, yes and true as a truth value, which is no text; put it in quotes",
+        ),
+        (
             "steps: [{cordon: l20-c}]",
             "step 1 names the node 'l20-c', which this scenario never has; it has l20-a, l20-b",
         ),
@@ -117,6 +180,33 @@ def test_short_forms_mean_the_long_ones() -> None:
 def test_a_node_that_joins_or_must_not_exist_may_be_named() -> None:
     parse("steps: [{node_add: l20-c}, {cordon: l20-c}, {expect: {node: {name: l20-z, exists: false}}}]", "x")
     parse("{nodes_file: x.yaml, steps: [{cordon: anything}]}", "x")
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        '{type: kvcache.status, fields: {"conditions.*.reason": Conflict, "nodes.0.engines.1": x, engines: 2}}',
+        '{type: kvcache.spec, fields: {manifest.spec.any.thing: 1, "manifest.*": 2}}',
+        '{type: node.changed, fields: {"labels.any/key": x, "allocatable.*": 1, ready: false}}',
+        "{type: pod.gone, fields: {why: {matches: x}, node: null, workload.name: x}}",
+        '{type: pod.ready, fields: {restarts: {at_least: 1}, "tolerations.*.key": x}}',
+        "{fields: {origin: l20-a}}",
+    ],
+)
+def test_every_field_that_a_message_has_may_be_named(match: str) -> None:
+    parse(f"steps: [{{expect: {{event: {match}}}}}]", "x")
+
+
+def test_the_types_of_conditions_are_those_that_placement_says() -> None:
+    said = re.findall(r'Finding\(\s*"(\w+)"', (ROOT / "services/kvberth/placement/conditions.py").read_text())
+    assert "Ready" in said
+    assert set(said) <= set(get_args(ConditionType))
+
+
+def test_a_window_of_one_step_is_told_as_one() -> None:
+    (one,) = parse("steps: [{during: {steps: [{cordon: l20-a}], for: 2s}}]", "x").steps
+    (two,) = parse("steps: [{during: {steps: [{cordon: l20-a}, {drain: l20-a}], for: 2s}}]", "x").steps
+    assert (str(one), str(two)) == ("during 1 step and 2s", "during 2 steps and 2s")
 
 
 def test_steps_in_windows_are_numbered_below_their_window() -> None:

@@ -74,6 +74,15 @@ async def test_each_has_its_own_time_and_only_the_late_one_fails() -> None:
     assert [failure.expected for failure in result] == ["1 running engine process(es) within 0.1 s"]
 
 
+async def test_the_last_events_are_told_once_for_all_that_failed_in_a_step() -> None:
+    script = Script((), heard=[said("pod.gone", 1)])
+    result = await met(script, Await("s", [running("cache"), running("engine")], [0.05, 0.05]))
+    assert isinstance(result, list)
+    assert ["pod.gone" in failure.seen for failure in result] == [True, False]
+    rules = await broken(Script((CACHE, ENGINE), heard=script.heard), Rules("s", [running("cache"), running("engine")]))
+    assert ["pod.gone" in failure.seen for failure in rules] == [True, False]
+
+
 def said(kind: str, ago_s: float) -> Heard:
     time = datetime.now(UTC) - timedelta(seconds=ago_s)
     return Heard(time, "id", "kvberth.evt.v1.-.-.a.node", kind, "a", None, "a", {}, None, "KVBERTH_EVENTS", 1)

@@ -11,6 +11,7 @@ import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.errors import Error as StreamError
+from nats.js.errors import NotFoundError
 
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.facts import Heard, Mark
@@ -90,7 +91,13 @@ async def _earlier(
     if not found:
         raise ScenarioError(f"nothing was heard like: {again.event}")
     one = found[0 if again.which == "first" else -1]
-    stored = await client.jetstream().get_msg(one.stream, one.sequence)
+    try:
+        stored = await client.jetstream().get_msg(one.stream, one.sequence)
+    except NotFoundError as error:
+        raise ScenarioError(
+            f"it is no longer stored, so that it can't be said again: {one}; of a subject NATS keeps the "
+            "last 32 events, and only the last want"
+        ) from error
     headers = {name: value for name, value in (stored.headers or {}).items() if not name.startswith("Nats-Expected")}
     if again.id == "new":
         headers |= _new_id()

@@ -1,10 +1,11 @@
 """Which message of the bus is meant. Pure."""
 
 from difflib import get_close_matches
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from kvberth.scenario.format import fields as bodies
 from kvberth.scenario.format.base import SOME, HowMany, Name, OneOf, Part, Regex
 from kvberth_schemas.registry import EVENTS, WANTS
 
@@ -20,7 +21,9 @@ class Comparison(OneOf):
     at_most: float | None = None
 
 
-_TYPES: Final = tuple(name.removeprefix("kvberth.").removesuffix(".v1") for name in (*EVENTS, *WANTS))
+_TYPES: Final = {
+    name.removeprefix("kvberth.").removesuffix(".v1"): body for name, body in [*EVENTS.items(), *WANTS.items()]
+}
 
 
 def _known_type(text: str) -> str:
@@ -61,6 +64,15 @@ class EventMatch(Part):
     """Fields of the body by dotted path, ``*`` for any item of a list: a value that it must equal, or a comparison
     (``{matches: …}``, ``{differs: …}``, ``{at_least: …}``, ``{at_most: …}``)."""
 
+    @model_validator(mode="after")
+    def _fields_exist(self) -> Self:
+        known = [_TYPES[self.type]] if self.type else list(_TYPES.values())
+        for path, rule in self.fields.items():
+            wrong = bodies.fault(self.type, known, path, _compared(rule))
+            if wrong:
+                raise ValueError(wrong)
+        return self
+
     def __str__(self) -> str:
         """Describe it."""
         words = [self.type or "any message"]
@@ -71,6 +83,13 @@ class EventMatch(Part):
             ["with " + ", ".join(f"{path} {told(rule)}" for path, rule in self.fields.items())] if self.fields else []
         )
         return " ".join(words)
+
+
+def _compared(rule: object) -> object:
+    """Give the value that a field must equal, or must not; ``...`` where it is compared in another way."""
+    if isinstance(rule, dict):
+        return rule.get("differs", ...)
+    return rule
 
 
 def told(rule: object) -> str:

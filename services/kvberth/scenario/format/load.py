@@ -57,6 +57,9 @@ def _sentence(fault: ErrorDetails) -> str:
         return f"{path}: there is no such key here; {_nearest(fault['loc'])}"
     if fault["type"] == "missing":
         return f"{path} is missing"
+    if fault["type"] == "string_type" and isinstance(fault["input"], bool):
+        words = "on, yes and true" if fault["input"] else "off, no and false"
+        return f"{path}: YAML reads {words} as a truth value, which is no text; put it in quotes"
     message = re.sub(r"^(Value error, |Input )", "", fault["msg"])
     if fault["msg"].startswith("Value error, "):
         return f"{path}: {message}" if path else message

@@ -1,8 +1,8 @@
 """What may be expected of the machine: processes, sockets, paths, metrics, logs, memory. Pure."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kvberth.scenario.format.base import SOME, Count, HowMany, Name, Part, Regex
 from kvberth.scenario.format.targets import AnyTarget
@@ -20,6 +20,13 @@ class ProcessIs(Part):
     workload: Name | None = None
     """Engines only."""
     count: HowMany = _ONE
+
+    @model_validator(mode="after")
+    def _whose(self) -> Self:
+        for key, role, value in (("kvcache", "cache", self.kvcache), ("workload", "engine", self.workload)):
+            if value is not None and self.role != role:
+                raise ValueError(f"a process of the role {self.role} has no '{key}'; that is for the role {role}")
+        return self
 
     def __str__(self) -> str:
         """Say it."""

@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from kvberth.scenario.format.events import EventMatch
 from kvberth.scenario.format.states import NodeIs, StatusOf
 from kvberth.scenario.format.steps import Step
 
+_ABOUT_NODES = frozenset({"node.changed", "node.gone"})
+_NODE_FIELDS = ("node", "origin", "to")
 _NODE_VERBS = frozenset({"cordon", "uncordon", "drain", "node_down", "node_up", "node_delete"})
 
 
@@ -20,8 +23,16 @@ def nodes_named(value: object) -> Iterator[str]:
             yield value.name
         if isinstance(value, StatusOf):
             yield from value.states
+        if isinstance(value, EventMatch):
+            yield from _in_message(value)
         for name in type(value).model_fields:
             yield from _in_field(value, name, getattr(value, name))
+
+
+def _in_message(match: EventMatch) -> Iterator[str]:
+    if match.name is not None and match.type in _ABOUT_NODES:
+        yield match.name
+    yield from (value for field in _NODE_FIELDS if isinstance(value := match.fields.get(field), str))
 
 
 def _in_field(owner: BaseModel, name: str, value: object) -> Iterator[str]:

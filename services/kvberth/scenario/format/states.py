@@ -55,11 +55,15 @@ def _word(value: object) -> object:
     return str(value) if isinstance(value, bool) else value
 
 
+ConditionType = Literal["Accepted", "Placed", "SocketsReady", "Healthy", "MetadataReady", "Ready"]
+"""The conditions that placement says; a rule about another one would hold for ever."""
+
+
 class ConditionOf(Part):
     """A condition of a KVCache."""
 
     kvcache: Name
-    type: Name
+    type: ConditionType
     namespace: Name = "default"
     status: Annotated[
         Literal["True", "False", "Unknown"] | None,
@@ -86,8 +90,8 @@ class StatusOf(Part):
     """Engines that are served."""
     nodes: list[Name] | None = None
     """Exactly the nodes that its rows name."""
-    states: dict[Name, Name] = Field(default_factory=dict)
-    """State of a node's row: ``serving``, ``starting``, ``leaving``, ``unknown`` or ``missing``."""
+    states: dict[Name, Literal["serving", "starting", "leaving", "unknown", "missing"]] = Field(default_factory=dict)
+    """State of a node's row."""
     moved: Regex | None = None
     """The sentence about the last move."""
     generation: int | None = None

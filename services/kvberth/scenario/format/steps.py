@@ -36,7 +36,7 @@ class During(Part):
 
     def __str__(self) -> str:
         """Say it."""
-        return f"during {len(self.steps)} steps and {self.last}"
+        return f"during {len(self.steps)} step{'' if len(self.steps) == 1 else 's'} and {self.last}"
 
 
 class After(EventMatch):
