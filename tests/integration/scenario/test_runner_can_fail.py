@@ -63,7 +63,9 @@ EXPECTATIONS = [
         "Ready=True, reason",
     ),
     expects(
-        f"condition: {{kvcache: {KV}, type: Redy}}", "the condition Redy", "no such condition; there are Accepted,"
+        f"condition: {{kvcache: {KV}, type: Healthy, status: 'True'}}",
+        "the condition Healthy",
+        "Healthy=Unknown, reason",
     ),
     expects("condition: {kvcache: nobody, type: Ready}", "nobody has the condition", "nobody has no status"),
     expects(f"status: {{kvcache: {KV}, served: 0}}", "has no served", "1 of 1 engines served, l20-a serving"),
