@@ -68,7 +68,7 @@ bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.t_move
 
-schemas: .venv/dev.stamp ## Generate the JSON Schema files, the CRD, the gate's ConfigMap, the AsyncAPI document and the tables of docs/events.md anew
+schemas: .venv/dev.stamp ## Generate the JSON Schema files, the CRD, the gate's policy, the AsyncAPI document and the tables of docs/events.md anew
 	@$(BIN)/python -m kvberth_schemas.publish
 	@$(BIN)/python -m kvberth_schemas.crd
 	@$(BIN)/python -m kvberth.gate.manifest

@@ -51,6 +51,7 @@ def admin(plane: ControlPlane) -> Iterator[Kubectl]:
     kubectl = Kubectl(plane.kubeconfig())
     kinds = "namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses"
     kinds += ",validatingadmissionpolicies,validatingadmissionpolicybindings"
+    kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
     before = set(kubectl("get", kinds, "--output", "name").split())  # other tests leave some of theirs
     kubectl("apply", "-k", str(OVERLAY))
     yield kubectl

@@ -1,10 +1,10 @@
 """The gate: holds an engine's start back until the cache on its node has answered. One file, standard library only.
 
-It runs in the engine's own image by any Python from 3.8 on, as the text that a ConfigMap holds: so it imports nothing
-of ours and holds no dollar sign, which the kubelet would take for a variable. Ready is an answered register request and
-one byte that went in and came back, never a file or a bare connect. It holds no engine for ever unless the KVCache says
-so. Usage: gate SOCKET [TERMINATION_LOG]. Exit codes: 0 the engine may start (the message says whether with its cache);
-1 the KVCache says `wait` and its time is over; 2 wrong command line; 128 + n ended by signal n.
+It runs in the engine's own image by any Python from 3.8 on, as a text in its pod: so it imports nothing of ours and
+holds no dollar sign, which the kubelet would take for a variable. Ready is an answered register request and one byte
+that went in and came back, never a file or a bare connect. It holds no engine for ever unless the KVCache says so.
+Usage: gate SOCKET [TERMINATION_LOG]. Exit codes: 0 the engine may start (the message says whether with its cache); 1
+the KVCache says `wait` and its time is over; 2 wrong command line; 128 + n ended by signal n.
 """
 
 # pathlib would be much of the time from this program's start to its first look:

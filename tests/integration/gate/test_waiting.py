@@ -143,7 +143,7 @@ def unheard(path: Path) -> int:
 
 
 def started(directory: Path, path: str) -> tuple[subprocess.CompletedProcess[str], str]:
-    """The gate as a pod starts it, from the texts of the ConfigMap."""
+    """The gate as a pod starts it, from the texts of its policy."""
     log = directory / "log"
     start = manifest.START.read_text().replace("/dev/termination-log", str(log))
     command = ["/bin/sh", "-c", start, manifest.PROGRAM.read_text(), str(directory / "vineyard.sock"), str(log)]
