@@ -62,6 +62,15 @@ class Terminal:
         rest = await self._run(process, b"")
         return Ran(rest.code, out + rest.out, rest.err)
 
+    async def interrupted_at_import(self, module: str, *words: str) -> Ran:
+        """Run a command, and press Ctrl-C when Python says that it has imported a module that begins so."""
+        argv = (sys.executable, "-X", "importtime", *KVBERTH.split()[1:], *words)
+        process = await self._start(*argv)
+        assert process.stderr is not None
+        await _read_until(process.stderr, lambda err: f" {module}" in err, ANSWERS_WITHIN_S)
+        process.send_signal(signal.SIGINT)
+        return await self._run(process, b"")
+
     @asynccontextmanager
     async def up(self, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run `kvberth up` until it says that it is up; end it as Ctrl-C does, if it has not ended."""

@@ -101,3 +101,10 @@ async def _events_are_lines_or_json(running: Terminal) -> None:
         "kvberth.node.changed.v1",
         "kvberth.kvcache.spec.v1",
     }
+
+
+async def test_ctrl_c_while_the_command_is_still_being_imported_ends_it_without_a_word(terminal: Terminal) -> None:
+    for awaited in ("typer.core", "kvberth.bus", "kvberth.bare.stack"):
+        ran = await terminal.interrupted_at_import(awaited, "status")
+        assert "Traceback" not in ran.err
+        assert ran.code == 130

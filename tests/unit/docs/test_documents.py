@@ -7,7 +7,8 @@ import pytest
 import typer.main
 
 from kvberth.bare.stack import read_nodes
-from kvberth.cli.__main__ import app
+from kvberth.cli.application import app
+from kvberth.cli.commands import ENTRIES
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -32,7 +33,7 @@ def test_named_commands_exist(document):
     for command, below in named:
         assert command in COMMANDS, command
         if command == "node" and below:
-            assert below in COMMANDS["node"].commands, below
+            assert below in ENTRIES["node"].load("node").commands, below
 
 
 @pytest.mark.parametrize("document", USER_DOCUMENTS, ids=ids(USER_DOCUMENTS))
