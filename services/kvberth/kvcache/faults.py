@@ -129,17 +129,27 @@ def _words(item: ErrorDetails) -> tuple[str, str]:
         return f"must be a text, not {shown(value)}", _quoted(value)
     if kind in _EXPECTED:
         expected, remedy = _EXPECTED[kind]
-        if expected == "a whole number" and isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
-            remedy = f"write {value}, without quotes"
+        if expected == "a whole number" and isinstance(value, str):
+            remedy = _digits(value) or remedy
         return f"must be {expected}, not {shown(value)}", remedy
     if kind in _BOUNDS:
         name, words, remedy = _BOUNDS[kind]
-        return f"{shown(value)} {words} {context[name]:g}", remedy.format(f"{context[name]:g}")
+        bound = context[name] if isinstance(context[name], int) else f"{context[name]:g}"
+        return f"{shown(value)} {words} {bound}", remedy.format(bound)
     if kind == "string_too_short":
         return "is empty", "give it a value"
     if kind == "literal_error":
         return f"{shown(value)} is not allowed here", _allowed(value, context["expected"])
     return f"{shown(value)} is not allowed here", "see the fields of this kind in the documentation"
+
+
+def _digits(text: str) -> str | None:
+    """Say how a whole number is written that came as a text: in quotes, or as `1e3`, which YAML takes for a text."""
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return f"write {text}, without quotes"
+    if re.fullmatch(r"[0-9]{1,9}[eE]\+?[0-9]", text):
+        return f"write {int(float(text))}"
+    return None
 
 
 def _quoted(value: object) -> str:

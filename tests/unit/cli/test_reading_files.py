@@ -13,7 +13,8 @@ from kvberth.service import ServiceError
 from kvberth.service.text_file import why
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 
-NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
+BARE_NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
+NODE = f"{BARE_NODE}status: {{allocatable: {{cpu: 4, memory: 8Gi}}}}\n"
 
 
 @pytest.fixture
@@ -87,14 +88,23 @@ def test_delete_by_a_file_that_holds_nothing_or_is_broken_deletes_nothing(file):
     ("text", "sentence"),
     [
         ("a: [\n", r"f\.yaml, document 1, line 2, column 1: is no YAML"),
-        (f"{NODE}---\na: [\n", r"f\.yaml, document 2, line 6, column 1: is no YAML"),
+        (f"{NODE}---\na: [\n", r"f\.yaml, document 2, line 7, column 1: is no YAML"),
         ("- 1\n", r"f\.yaml, document 1: is no object"),
         ("", r"f\.yaml holds no node"),
         ("kind: Pod\n", r"f\.yaml, document 1 is a Pod; a nodes file holds only objects of kind Node"),
         (f"{NODE}---\n{NODE}", r"f\.yaml, document 2: the node a stands twice"),
         (NODE.replace("a}", "A B}"), r"document 1, metadata\.name: 'A B' is no DNS name"),
-        (f"{NODE}status: {{allocatable: {{cpu: many}}}}\n", r"status\.allocatable.*cpu.*many"),
-        (f"{NODE}status: {{allocatable: {{memory: 100m}}}}\n", r"status\.allocatable\.memory: 100m is 0\.1 bytes"),
+        (NODE.replace("cpu: 4", "cpu: many"), r"status\.allocatable.*cpu.*many"),
+        (NODE.replace("8Gi", "100m"), r"status\.allocatable\.memory: 100m is 0\.1 bytes"),
+        (BARE_NODE, r"document 1, status\.allocatable: is missing; write what the node has, such as {cpu: "),
+        (f"{BARE_NODE}status: {{allocatable: {{}}}}\n", r"status\.allocatable: is missing"),
+        (
+            NODE.replace("allocatable", "allocatble"),
+            r"status\.allocatable: is missing; write allocatable instead of allocatble",
+        ),
+        (NODE.replace("status", "Status"), r"status\.allocatable: is missing; write status instead of Status"),
+        (NODE.replace("memory", "memroy"), r"status\.allocatable\.memory: is missing; write memory instead of memroy"),
+        (NODE.replace("cpu: 4, ", ""), r"status\.allocatable\.cpu: is missing; add it"),
     ],
 )
 def test_a_nodes_file_that_no_runner_could_use_is_refused_with_its_place(file, text, sentence):

@@ -303,3 +303,18 @@ def test_a_part_of_a_gpu_is_refused(amount: str) -> None:
 def test_whole_gpus_are_let_in(amount: object) -> None:
     raw = engine("spec.template.spec.containers.0.resources", {"limits": {"nvidia.com/gpu": amount}})
     assert fields(raw) == []
+
+
+@pytest.mark.parametrize(
+    ("replicas", "sentence"),
+    [
+        (2**31, "spec.replicas: the number 2147483648 is more than 2147483647; write 2147483647 or less"),
+        ("1e3", "spec.replicas: must be a whole number, not the text '1e3'; write 1000"),
+        ("1_000.0", "spec.replicas: must be a whole number, not the text '1_000.0'; write digits only, without quotes"),
+        ("7", "spec.replicas: must be a whole number, not the text '7'; write 7, without quotes"),
+    ],
+)
+def test_a_number_is_told_in_full_and_what_yaml_reads_as_a_text_as_the_number_that_was_meant(
+    replicas: object, sentence: str
+) -> None:
+    assert [complaint.sentence() for complaint in door_complaints(engine("spec.replicas", replicas))] == [sentence]

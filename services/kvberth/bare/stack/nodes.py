@@ -1,5 +1,7 @@
 """Reads the nodes file: v1 Node objects, one runner and one agent each."""
 
+import difflib
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from kvberth_schemas.quantity import QuantityError, parse_bytes
 
 DEFAULT_NODES = "nodes.yaml"
 MAX_FILE_BYTES = 4 * 2**20
+_EXAMPLE = '{cpu: "60", memory: 192Gi, nvidia.com/gpu: "2"}'
 
 
 def read_nodes(file: Path | None) -> dict[str, RawObject]:
@@ -49,13 +52,28 @@ def _checked(document: RawObject, source: str) -> RawObject:
 
 
 def _amount_complaints(document: RawObject) -> list[Complaint]:
-    """Return whether the memory is no whole number of bytes, which is right for other quantities."""
-    memory = Node.model_validate(document.raw).allocatable.get("memory", "0")
+    """Return what of the amounts is missing, or whether the memory is no whole number of bytes."""
+    raw = dict(document.raw)
+    allocatable = Node.model_validate(raw).allocatable
+    if not allocatable:
+        status = raw.get("status") or {}
+        remedy = _instead("status", raw) if "status" not in raw else _instead("allocatable", status)
+        return [Complaint("status.allocatable", "is missing", remedy or f"write what the node has, such as {_EXAMPLE}")]
+    for name in ("cpu", "memory"):
+        if name not in allocatable:
+            return [Complaint(f"status.allocatable.{name}", "is missing", _instead(name, allocatable) or "add it")]
     try:
-        parse_bytes(memory)
+        parse_bytes(allocatable["memory"])
     except QuantityError as error:
         return [Complaint("status.allocatable.memory", error.problem, error.remedy)]
     return []
+
+
+def _instead(name: str, written: Iterable[object]) -> str:
+    """Name the key that was probably meant to be this one."""
+    lower = {str(key).lower(): str(key) for key in written if key != name}
+    close = difflib.get_close_matches(name, lower, n=1, cutoff=0.7)
+    return f"write {name} instead of {lower[close[0]]}" if close else ""
 
 
 def write_node_file(path: Path, node: RawObject) -> None:
