@@ -27,6 +27,9 @@ from kvberth_schemas.quantity import format_bytes
 _STYLES = {ConditionStatus.TRUE: "green", ConditionStatus.FALSE: "bold red", ConditionStatus.UNKNOWN: "yellow"}
 _ROW_STYLES = {"serving": "green", "starting": "yellow", "leaving": "dim", "unknown": "yellow", "missing": "red"}
 
+_ROUTINE = ("caches beside all engines, on ", "no cache runs")
+"""Parts of what placement says of a placed KVCache that need no word: how they begin."""
+
 Pod = PodScheduledV1 | PodReadyV1 | PodWaitingV1
 
 
@@ -151,13 +154,17 @@ def _condition_text(found: Condition | None) -> Text:
 
 
 def _says(status: KVCacheStatusV1) -> list[str]:
-    """Give what a person should read: the last move, and each condition that is not true."""
+    """Give what a person should read: the last move, what is not as it should be, and what is worth a word."""
     told = [status.moved] if status.moved else []
     for found in status.conditions:
         dull = found.type == "Ready" or found.reason == "NotProbed"
         if found.status is not ConditionStatus.TRUE and not dull and found.message not in told:
             told.append(found.message)
-    return told
+    placed = condition(status, "Placed")
+    said = placed.message.split("; ") if placed and placed.status is ConditionStatus.TRUE else []
+    said = [part for part in said if not part.startswith(_ROUTINE)]
+    said += [f"{row.node}: {row.message}" for row in status.nodes if row.message]
+    return told + [part for part in dict.fromkeys(said) if not any(part in sentence for sentence in told)]
 
 
 def _pod_state(pod: Pod) -> Text:

@@ -152,6 +152,31 @@ def test_each_sentence_is_told_once_and_dull_ones_not_at_all():
     assert told_lines(overview) == ["default/kv: relocated from a to b", "default/kv: no engine"]
 
 
+def test_what_a_cache_says_of_itself_is_told_once_also_where_its_kvcache_is_fine():
+    kept = "kept for at most 300 s: Deployment/phi wants 3 and has 2 bound"
+    wrong = "engine of qwen on a mounts the directory of qwenkv"
+    rows = (
+        NodeRow(node="a", state="serving"),
+        NodeRow(node="b", state="serving", message=kept),
+        NodeRow(node="c", state="starting", message="the cache's process ended: status 1"),
+    )
+    conditions = (
+        said("Placed", message=f"caches beside all engines, on a; {wrong}; b: {kept}"),
+        said("SocketsReady", "False", "NotAnswering", "c: the cache's process ended: status 1"),
+    )
+    assert told_lines(Overview.of([spec(), status(*conditions, rows=rows)])) == [
+        "default/kv: c: the cache's process ended: status 1",
+        f"default/kv: {wrong}",
+        f"default/kv: b: {kept}",
+    ]
+
+
+def test_a_kvcache_at_rest_says_nothing():
+    rows = (NodeRow(node="a", state="serving"), NodeRow(node="b", state="leaving"))
+    placed = said("Placed", message="caches beside all engines, on a, b")
+    assert told_lines(Overview.of([spec(), status(placed, rows=rows)])) == []
+
+
 @pytest.mark.parametrize(
     ("engine", "node_cell", "state"),
     [
