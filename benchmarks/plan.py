@@ -74,7 +74,7 @@ class Cluster:
             took += time.thread_time() - began
             statuses: dict[str, KVCacheStatusV1] = {status.name: status for status in result.statuses}
             at_rest: dict[str, AtRest] = dict(result.at_rest)
-            self.memory[namespace] = Memory(statuses=statuses, at_rest=at_rest)
+            self.memory[namespace] = Memory(statuses=statuses, at_rest=at_rest, arrivals=result.arrivals)
             steps += [(namespace, step) for step in result.steps]
         return took, steps
 

@@ -16,6 +16,8 @@ class Why(StrEnum):
     MOVED = "moved"
     USER = "user"
     SCALED = "scaled"
+    IDLE = "idle"
+    """Its engine has left and none came in its place. Unlike `scaled` it is no word of the user: engines hold it up."""
     HUNG = "hung"
     UPGRADE = "upgrade"
 

@@ -7,9 +7,20 @@ from typing import Any
 
 from kvberth.placement import facts
 from kvberth.placement.additions import cpu_millis
+from kvberth.placement.arrivals import after
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import AtRest, Cause, Freshness, LiveWorkload, Memory, Snapshot, Wanted, WorkloadKey
+from kvberth.placement.snapshot import (
+    Arrivals,
+    AtRest,
+    Cause,
+    Freshness,
+    LiveWorkload,
+    Memory,
+    Snapshot,
+    Wanted,
+    WorkloadKey,
+)
 from kvberth.placement.steps import Finish, Forget, Place, Plan, Remove
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
@@ -84,6 +95,7 @@ class World:
     removals: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
     idle_since: dict[tuple[str, str], datetime] = field(default_factory=dict)
     at_rest: Mapping[str, AtRest] = field(default_factory=dict)
+    arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
     sequence: int = 0
 
     # --- what others say ----------------------------------------------------------------------------------------------
@@ -140,7 +152,7 @@ class World:
             "resource_version": self.sequence,
             "role": PodRole.ENGINE,
             "model": options.get("model", MODEL),
-            "workload": Owner(kind=kind, name=name, uid=f"uid-{name}"),
+            "workload": Owner(kind=kind, name=name, uid=f"uid-{name}", wanted=options.get("wanted")),
             "requests": Resources(memory_bytes=48 * GI),
             "sockets": tuple(
                 SocketMount(host_path=f"/var/run/vineyard-kubernetes/{namespace}/{cache}", mount_path="/var/run")
@@ -260,7 +272,7 @@ class World:
             namespace,
             term=1,
             freshness=self.freshness(),
-            memory=Memory(self.statuses, self.removals, self.idle_since, self.at_rest),
+            memory=Memory(self.statuses, self.removals, self.idle_since, self.at_rest, self.arrivals),
             live=self.live if live else {},
         )
 
@@ -278,6 +290,7 @@ class World:
         result = plan(self.snapshot(**options), Policy(), self.now)
         if self.stale is None:
             self.at_rest = result.at_rest
+            self.arrivals = result.arrivals
             self.idle_since = {key: self.idle_since.get(key, self.now) for key in result.idle}
         self.statuses.update({status.name: status for status in result.statuses})
         return result
@@ -289,6 +302,7 @@ class World:
         return result
 
     def take(self, result: Plan) -> None:
+        self.arrivals = after(self.arrivals, result.steps)
         for step in result.steps:
             key = (NAMESPACE, step.kvcache, step.node)
             if isinstance(step, Place):

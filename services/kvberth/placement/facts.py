@@ -57,6 +57,7 @@ def engine(event: PodScheduledV1 | PodReadyV1 | PodWaitingV1, cause: Cause) -> E
         why_waiting=event.why if isinstance(event, PodWaitingV1) else "",
         cause=cause,
         needs=needs_of(event),
+        wanted=event.workload.wanted if event.workload is not None else None,
     )
 
 

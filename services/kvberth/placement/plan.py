@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kvberth.placement.additions import Additions, Room, additions
+from kvberth.placement.arrivals import arrivals, rested, successors_of
 from kvberth.placement.conditions import Outcome
 from kvberth.placement.membership import Membership, accept_names, membership
-from kvberth.placement.moves import finishes
+from kvberth.placement.moves import Over, finishes
 from kvberth.placement.reasons import Reason
 from kvberth.placement.removals import Candidates, Removals, removals
 from kvberth.placement.rest import Work, at_rest, work_on
-from kvberth.placement.snapshot import AtRest, KVCache, Life, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import Arrivals, AtRest, KVCache, Life, Snapshot, WorkloadKey
 from kvberth.placement.status import active_rows, status
 from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
 from kvberth_schemas.events import KVCacheStatusV1
@@ -39,6 +40,7 @@ class _Draft:
     idle: set[tuple[str, str]] = field(default_factory=set)
     recheck: list[datetime] = field(default_factory=list)
     at_rest: dict[str, AtRest] = field(default_factory=dict)
+    arrivals: dict[str, Arrivals] = field(default_factory=dict)
 
     def take(self, adding: Additions, removing: Removals, ended: list[Finish]) -> None:
         """Add what one KVCache needs; the new node comes before the old one leaves."""
@@ -57,6 +59,7 @@ class _Draft:
             idle=frozenset(self.idle),
             recheck_at=min(self.recheck, default=None),
             at_rest=self.at_rest,
+            arrivals=self.arrivals,
         )
 
 
@@ -81,18 +84,21 @@ class _Planner:
     def consider(self, item: KVCache) -> None:
         work = work_on(item, self.engines.of[item.name], self.snapshot)
         adding, removing, ended = Additions(), Removals(), list[Finish]()
+        seen = arrivals(item, self.engines, work, self.snapshot)
         if self.snapshot.freshness.known and item.life in {Life.LIVE, Life.DELETED}:
             adding = self._additions(item, work)
             if not item.frozen:
                 off = frozenset(node for node, (why, _) in adding.refused.items() if why is Reason.TURNED_OFF)
-                candidates = Candidates(work.caches, off)
+                candidates = Candidates(work.caches, off, seen.successors)
                 removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
-            ended = self._finishes(item, work, {step.node for step in adding.steps})
+            ended = self._finishes(item, work, {step.node for step in adding.steps}, seen)
         self.draft.take(adding, removing, ended)
         if removing.questions - self.snapshot.live.keys():
             self.draft.undecided.add(item.name)
         self.draft.idle.update((item.name, node) for node in removing.idle)
         self._tell(item, work, self._outcome(item, work, (adding, removing, ended)))
+        resting = self.draft.at_rest.get(item.name)
+        self.draft.arrivals[item.name] = rested(seen, self.engines.of[item.name], resting)
 
     def _tell(self, item: KVCache, work: Work, outcome: Outcome) -> None:
         if self._is_finished(item, outcome):
@@ -109,7 +115,7 @@ class _Planner:
             return Additions()
         return additions(item, work.bound, work.caches, self.snapshot.cluster, self.room)
 
-    def _finishes(self, item: KVCache, work: Work, placed: set[str]) -> list[Finish]:
+    def _finishes(self, item: KVCache, work: Work, placed: set[str], seen: Arrivals) -> list[Finish]:
         nodes = self.snapshot.cluster.nodes
         stopping = [node for node, cache in work.caches.items() if cache.stopping and node in nodes]
         if not stopping:
@@ -120,7 +126,9 @@ class _Planner:
             due = wanted.since + self.policy.quiet_for if wanted is not None else self.now
             if due > self.now and node not in placed:
                 self.draft.recheck.append(due)
-        found = finishes(item, here, self.snapshot, self.policy.quiet_for, self.now)
+        following = self.engines.of[item.name]
+        over = Over(self.snapshot.freshness, self.policy.quiet_for, self.now)
+        found = finishes(item, here, over, lambda node: successors_of(node, following, seen.successors))
         return [step for step in found if step.node not in placed]
 
     def _outcome(self, item: KVCache, work: Work, found: tuple[Additions, Removals, list[Finish]]) -> Outcome:

@@ -13,10 +13,11 @@ import structlog
 
 from kvberth.bus import BusError
 from kvberth.placement.apply import ApplyError, Backend, Standing
+from kvberth.placement.arrivals import after
 from kvberth.placement.calm import WINDOW
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import AtRest, Freshness, LiveWorkload, Memory, WorkloadKey
+from kvberth.placement.snapshot import Arrivals, AtRest, Freshness, LiveWorkload, Memory, WorkloadKey
 from kvberth.placement.steps import AnyStep, Plan, Remove
 from kvberth.service import Telemetry
 from kvberth_schemas.events import KVCacheStatusV1
@@ -179,14 +180,16 @@ class _Remembered:
         self._removals: dict[str, tuple[datetime, ...]] = {}
         self._idle: dict[tuple[str, str], datetime] = {}
         self._at_rest: Mapping[str, AtRest] = {}
+        self._arrivals: Mapping[str, Arrivals] = {}
 
     def view(self) -> Memory:
-        return Memory(self.statuses, self._removals, self._idle, self._at_rest)
+        return Memory(self.statuses, self._removals, self._idle, self._at_rest, self._arrivals)
 
     def take(self, result: Plan, taken: list[AnyStep], now: datetime, *, known: bool) -> None:
         if known:  # while nothing is known, nothing has become busy either
             self._idle = {key: self._idle.get(key, now) for key in result.idle}
             self._at_rest = result.at_rest
+            self._arrivals = after(result.arrivals, taken)
         recent = {name: tuple(time for time in times if now - time < WINDOW) for name, times in self._removals.items()}
         self._removals = {name: times for name, times in recent.items() if times}
         for step in taken:

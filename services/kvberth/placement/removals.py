@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from kvberth.placement.arrivals import successors_of
 from kvberth.placement.calm import Allowance
 from kvberth.placement.membership import Membership
 from kvberth.placement.reasons import Reason
@@ -33,10 +34,14 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The caches to be looked at, by node; `off` are the nodes of pools that were turned off."""
+    """The caches to be looked at, by node; `off` are the nodes of pools that were turned off.
+
+    `successors` are the nodes of engines that came in place of others which have not left yet.
+    """
 
     caches: Mapping[str, Cache]
     off: frozenset[str]
+    successors: frozenset[str] = frozenset()
 
 
 def removals(
@@ -44,6 +49,7 @@ def removals(
 ) -> Removals:
     """Return what may be removed of a KVCache that is not frozen."""
     judge = _Judge(item, engines, snapshot, retry, now)
+    judge.successors = candidates.successors
     for node in sorted(candidates.caches):
         judge.consider(node, candidates.caches[node], off=item.off or node in candidates.off)
     return judge.result
@@ -70,6 +76,10 @@ class _Judge:
         self._allowance = Allowance(snapshot.memory.removals.get(item.name, ()), limit, now)
         self._bound = engines.bound
         self._swapped = False
+        self.successors = frozenset[str]()
+        caches = snapshot.caches.get(item.name, {}).values()
+        self._moving = sum(cache.wanted is not None and cache.wanted.why is Why.MOVED for cache in caches)
+        """Caches that were told to make way for a successor."""
 
     def consider(self, node: str, cache: Cache, *, off: bool) -> None:
         cluster = self._snapshot.cluster
@@ -186,17 +196,23 @@ class _Judge:
         if answers and not reasons:
             wanted = sum(answer.wanted for answer in answers.values())
             message = f"remove {node}: its engine is gone and all {wanted} wanted are bound elsewhere"
-            return _Verdict(Why.MOVED, Reason.ENGINES_BOUND_ELSEWHERE, message, *cause)
+            why = Why.MOVED if self._is_move(node) else Why.IDLE
+            return _Verdict(why, Reason.ENGINES_BOUND_ELSEWHERE, message, *cause)
         linger = timedelta(seconds=self._item.spec.linger_s if self._item.spec else 0)
         until = self._left_at(node, departed) + linger
         if self._now >= until:
             message = f"remove {node}: without an engine for {linger.total_seconds():g} s"
-            return _Verdict(Why.MOVED, Reason.LINGERED, message, *cause)
-        why = "; ".join(reasons) or "the engine may come back"
-        self.result.kept[node] = f"kept for at most {linger.total_seconds():g} s: {why}"
+            why = Why.MOVED if self._is_move(node) else Why.IDLE
+            return _Verdict(why, Reason.LINGERED, message, *cause)
+        awaits = "; ".join(reasons) or "the engine may come back"
+        self.result.kept[node] = f"kept for at most {linger.total_seconds():g} s: {awaits}"
         # The owner may be scaled without a word on the bus while it has no pod.
         self.result.recheck.append(min(until, self._now + self._retry))
         return None
+
+    def _is_move(self, node: str) -> bool:
+        """Whether an engine came in place of the one that left, and no other cache made way for it."""
+        return len(successors_of(node, self._following, self.successors)) > self._moving
 
     def _awaited(self, owner: WorkloadKey, answer: LiveWorkload) -> str | None:
         """Why another engine of that owner is still to come.
@@ -225,6 +241,7 @@ class _Judge:
         )
 
     def _remove(self, node: str, verdict: _Verdict) -> None:
+        self._moving += verdict.why is Why.MOVED
         self.result.steps.append(
             Remove(
                 kvcache=self._item.name,

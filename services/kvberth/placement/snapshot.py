@@ -109,6 +109,8 @@ class Engine:
     why_waiting: str
     cause: Cause
     needs: Needs = Needs()
+    wanted: int | None = None
+    """How many its top owner wanted when this was said; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,16 @@ class AtRest:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What a plan saw of a KVCache's engines, so that the next one sees who came."""
+
+    engines: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By node: uids of engines that stay; those at rest are left out."""
+    successors: frozenset[str] = frozenset()
+    """Nodes of engines that came in place of others which have not left yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What placement itself remembers of a namespace."""
 
@@ -309,6 +321,8 @@ class Memory:
     """By KVCache and node: since when a cache was seen without an engine."""
     at_rest: Mapping[str, AtRest] = field(default_factory=dict)
     """By KVCache. Changes no plan, only what it costs."""
+    arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
+    """By KVCache. Changes only whether an end is told as a move."""
 
 
 @dataclass(frozen=True, slots=True)

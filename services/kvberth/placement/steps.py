@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kvberth.kvcache import CacheSize, GateSpec
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import AtRest, Needs, WorkloadKey
+from kvberth.placement.snapshot import Arrivals, AtRest, Needs, WorkloadKey
 from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.wants import Why
 
@@ -75,3 +75,5 @@ class Plan:
     """When time alone may change the plan."""
     at_rest: Mapping[str, AtRest] = field(default_factory=dict, compare=False)
     """By KVCache: what the next plan need not look at again; no part of the decision."""
+    arrivals: Mapping[str, Arrivals] = field(default_factory=dict, compare=False)
+    """By KVCache: the engines seen, so that the next plan sees who came; no part of the decision."""

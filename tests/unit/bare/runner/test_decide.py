@@ -68,7 +68,7 @@ def test_an_engine_has_the_grace_of_its_want():
     assert verbs(decide(snapshot(stop, [record(ENGINE, terminated_at=NOW - 30)]))[ENGINE]) == [Verb.KILL]
 
 
-@pytest.mark.parametrize("why", [Why.MOVED, Why.HUNG, Why.UPGRADE, Why.WANTED])
+@pytest.mark.parametrize("why", [Why.MOVED, Why.IDLE, Why.HUNG, Why.UPGRADE, Why.WANTED])
 def test_a_stop_of_a_cache_is_refused_while_a_living_engine_uses_its_directory(why):
     decision = decide(snapshot([(CACHE, cache_want("stop", why))], [record(), record(ENGINE)]))[CACHE]
     assert decision.steps == ()
