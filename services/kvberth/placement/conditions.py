@@ -6,6 +6,7 @@ from datetime import datetime
 from kvberth.kvcache import KVCacheSpec, node_label_complaint
 from kvberth.placement.membership import Following
 from kvberth.placement.nobody import no_engine, too_large, waiting_engines
+from kvberth.placement.reach import astray_sentences
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
 from kvberth.placement.snapshot import KVCache, Life, Snapshot
@@ -194,12 +195,20 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
     missing += outcome.snapshot.waiting_caches.get(outcome.item.name, ()) if missing else ()
     if none:
         missing.append(f"no cache was placed on {some(none)}")
+    astray = _astray(outcome)
     if missing:
-        return Finding("SocketsReady", FALSE, Reason.NOT_ANSWERING, "; ".join(more(missing)))
+        return Finding("SocketsReady", FALSE, Reason.NOT_ANSWERING, "; ".join([*more(missing), *astray]))
+    if astray:
+        return Finding("SocketsReady", FALSE, Reason.DIRECTORY_DIFFERS, "; ".join(astray))
     if silent:
         return Finding("SocketsReady", UNKNOWN, Reason.AGENT_SILENT, "; ".join(more(silent)))
     message = f"a register request was answered on {some(sorted(nodes))}"
     return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, message)
+
+
+def _astray(outcome: Outcome) -> tuple[str, ...]:
+    engines = [engine for here in outcome.following.astray.values() for engine in here]
+    return astray_sentences(engines, outcome.snapshot.namespace, outcome.item.name)
 
 
 def _metadata(spec: KVCacheSpec | None) -> Finding:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvberth import kvcache
-from kvberth.kvcache import Assignment, Claim, name_complaints
+from kvberth.kvcache import Assignment, Claim, host_directory, name_complaints
+from kvberth.placement.reach import mounts_another, no_mount_sentence
 from kvberth.placement.snapshot import DepartedEngine, Engine, EngineGroup, KVCache, Snapshot, WorkloadKey
 
 Beside = Mapping[str, tuple[Engine, ...]]
@@ -25,6 +26,8 @@ class Following:
     users: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Others that may be using a cache of this KVCache: living processes whose pods are gone or were never heard of,
     and engines that mount its directory though they belong elsewhere."""
+    astray: dict[str, list[Engine]] = field(default_factory=lambda: defaultdict(list))
+    """Those of `bound` that mount another directory: no cache of this KVCache serves them."""
     departed: dict[str, list[DepartedEngine]] = field(default_factory=lambda: defaultdict(list))
     waiting: list[Engine] = field(default_factory=list)
     engine_count: int = 0
@@ -111,10 +114,19 @@ def _sort_in(part: _Part, assigner: "_Assigner", following: dict[str, Following]
     mine.bound = _together(mine.bound, part.bound)
     mine.ending = _together(mine.ending, part.ending)
     mine.engine_count += sum(map(len, part.bound.values()))
+    _note_mounts(part, owner, mine, assigner.namespace)
     if assignment.message:
         mine.remarks.add(assignment.message)
     for name in assignment.superseded:
         following[name].conflicts.add(_superseded(owner, assignment.message))
+
+
+def _note_mounts(part: _Part, owner: str, mine: Following, namespace: str) -> None:
+    if not part.host_paths and part.bound:
+        mine.remarks.add(no_mount_sentence(part.model, namespace, owner))
+    elif mounts_another(part.host_paths, host_directory(namespace, owner)):
+        for node, engines in part.bound.items():
+            mine.astray[node].extend(engines)
 
 
 def _sort_in_rivals(assigner: "_Assigner", following: dict[str, Following]) -> None:
@@ -145,7 +157,7 @@ class _Assigner:
 
     def __init__(self, snapshot: Snapshot, kvcaches: tuple[KVCache, ...]) -> None:
         specs = [item.spec for item in kvcaches if item.spec is not None]
-        self._namespace = snapshot.namespace
+        self.namespace = snapshot.namespace
         self._nodes = snapshot.cluster.nodes
         self.claims = [Claim(spec, created=age) for age, spec in enumerate(specs)]
         self._keys = tuple(sorted({spec.gpu_label_key for spec in specs if spec.gpu_type is not None}))
@@ -187,7 +199,7 @@ class _Assigner:
         known = self._users.get(key)
         if known is None:
             own = self.of(model, host_paths, node).kvcache
-            mounted = kvcache.Engine(model, self._namespace, host_paths).directories
+            mounted = kvcache.Engine(model, self.namespace, host_paths).directories
             known = tuple(name for name in dict.fromkeys((own, *mounted)) if name is not None and name in self._names)
             self._users[key] = known
         return known
@@ -197,7 +209,7 @@ class _Assigner:
 
     def _engine(self, model: str, host_paths: tuple[str, ...], node: str | None) -> kvcache.Engine:
         labels = None if node is None else self._labels(node)
-        return kvcache.Engine(model, self._namespace, host_paths, labels)
+        return kvcache.Engine(model, self.namespace, host_paths, labels)
 
     def _labels(self, node: str) -> Mapping[str, str]:
         found = self._nodes.get(node)

@@ -108,6 +108,7 @@ class _Planner:
         self.draft.statuses.append(status(outcome, rows, self.now))
         if self.snapshot.freshness.known and not (item.off or item.frozen):
             busy = outcome.placed | outcome.removed | outcome.refused.keys() | outcome.kept.keys()
+            busy |= self.engines.of[item.name].astray.keys()
             self.draft.at_rest[item.name] = at_rest(work, self.engines.of[item.name], self.snapshot, rows, busy)
 
     def _additions(self, item: KVCache, work: Work) -> Additions:

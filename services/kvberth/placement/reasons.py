@@ -28,6 +28,7 @@ class Reason(StrEnum):
 
     ALL_ANSWERED = "AllAnswered"
     NOT_ANSWERING = "NotAnswering"
+    DIRECTORY_DIFFERS = "DirectoryDiffers"
     AGENT_SILENT = "AgentSilent"
     NOT_PROBED = "NotProbed"
     LOCAL = "Local"

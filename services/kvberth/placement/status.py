@@ -19,6 +19,7 @@ def status(outcome: Outcome, active: tuple[NodeRow, ...], now: datetime) -> KVCa
     rows = outcome.work.resting.rows | {row.node: row for row in active}
     serving = {row.node for row in active if row.state == "serving"}
     unserved = sum(len(engines) for node, engines in outcome.work.bound.items() if node not in serving)
+    unserved += sum(len(engines) for node, engines in following.astray.items() if node in serving)
     moved, moved_at = _moved(outcome, now)
     previous = snapshot.memory.statuses.get(item.name)
     return KVCacheStatusV1(

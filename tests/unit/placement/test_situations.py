@@ -630,6 +630,60 @@ def test_an_engine_that_mounts_another_directory_than_its_kvcache_is_told(world)
     assert "but mounts the directory of other" in world.condition("Placed").message
 
 
+def test_an_engine_that_mounts_another_directory_than_its_kvcache_is_not_served(world):
+    world.kvcache("other", workload="qwen", age=1)
+    world.engine("u1", "a", mounts=["other"])
+    world.engine("u2", "b", mounts=["kv"])
+    world.act()
+    for node in "ab":
+        world.cache_runs(node)
+    for _ in range(2):  # the second time nothing is new
+        world.act()
+        sockets, ready = world.condition("SocketsReady"), world.condition("Ready")
+        assert (sockets.status, sockets.reason) == (ConditionStatus.FALSE, "DirectoryDiffers")
+        assert sockets.message == (
+            "engine pod-u1 on a mounts /var/run/vineyard-kubernetes/default/other, not "
+            "/var/run/vineyard-kubernetes/default/kv of its KVCache kv, so it can't reach its cache; "
+            "mount /var/run/vineyard-kubernetes/default/kv in its pod template"
+        )
+        assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "DirectoryDiffers")
+        assert (world.status().engines_served, world.status().engines) == (1, 2)
+    world.engine_gone("u1", "a")
+    world.plan()
+    assert world.condition("Ready").status is ConditionStatus.TRUE
+
+
+def test_a_kvcache_whose_rivals_directory_is_mounted_serves_nobody_once_the_rival_is_deleted(world):
+    world.kvcache("kv-v2", age=10)
+    world.engine("u1", "a", mounts=["kv"])
+    world.act()
+    world.kvcache_gone()
+    world.act()
+    world.cache_runs("a", "kv-v2")
+    world.act()
+    assert world.condition("Ready", "kv-v2").reason == "DirectoryDiffers"
+    assert (world.status("kv-v2").engines_served, world.status("kv-v2").engines) == (0, 1)
+
+
+@pytest.mark.parametrize("path", ["", "/default", "/default/kv/", "/default/kv/deeper"])
+def test_an_engine_whose_mount_leads_to_the_directory_is_served(world, path):
+    pod = world.engine("u1", "a", mounts=["kv"])
+    event, _ = world.states[subjects.pod(NAMESPACE, "u1")]
+    mount = event.sockets[0].model_copy(update={"host_path": f"/var/run/vineyard-kubernetes{path}"})
+    world.states[subjects.pod(NAMESPACE, "u1")] = (event.model_copy(update={"sockets": (mount,)}), pod)
+    world.act()
+    world.cache_runs("a")
+    world.act()
+    assert world.condition("Ready").status is ConditionStatus.TRUE
+
+
+def test_an_engine_that_mounts_nothing_is_told_so(world):
+    world.engine("u1", "a")
+    world.act()
+    remedy = "to use this one, mount /var/run/vineyard-kubernetes/default/kv in its pod template"
+    assert f"an engine of llama mounts no directory of a cache; {remedy}" in world.condition("Placed").message
+
+
 # --- sockets ----------------------------------------------------------------------------------------------------------
 
 
