@@ -23,13 +23,18 @@ def layout_of(state: Path | None) -> Layout:
     return Layout.of(state or Path(os.environ.get("KVBERTH_STATE") or DEFAULT_STATE))
 
 
+def named_bus() -> str | None:
+    """Give the URL of the bus that the environment names, if it does."""
+    return os.environ.get("KVBERTH_NATS_URL") or None
+
+
 def nats_url(layout: Layout) -> str:
     """Give the URL of the bus: ``KVBERTH_NATS_URL``, else what `kvberth up` wrote down.
 
     Raises:
         CommandError: nothing says where the bus is.
     """
-    if url := os.environ.get("KVBERTH_NATS_URL"):
+    if url := named_bus():
         return url
     if address := Address.read(layout):
         return address.nats_url

@@ -4,11 +4,14 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
-from kvberth.bus import Row
-from kvberth.cli.connection import connected, layout_of, run
+from kvberth.bare.stack.layout import Address
+from kvberth.bus import Bus, Row
+from kvberth.cli.connection import connected, layout_of, named_bus, run
 from kvberth.cli.console import output
+from kvberth.cli.following import Watch, while_it_runs
 from kvberth.cli.options import State
 from kvberth_schemas import subjects
 from kvberth_schemas.events import PodScheduledV1, PodWaitingV1
@@ -19,13 +22,21 @@ def events(
     new: Annotated[bool, typer.Option("--new", help="Leave out the last states; show only what comes.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
-    """Follow the events: first the last one of every subject, then what comes. End with Ctrl-C."""
-    console = output()
+    """Follow the events: first the last one of every subject, then what comes. End with Ctrl-C.
+
+    Ends by itself when the kvberth that it follows has ended.
+    """
+    console, layout = output(), layout_of(state)
+    notes = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+
+    async def follow(bus: Bus) -> None:
+        async for row in bus.log_tail(subjects.EVENTS_PATTERN, "new" if new else "last"):
+            console.print(json_line(row) if json else line(row), markup=not json)
 
     async def command() -> None:
-        async with connected(layout_of(state)) as bus:
-            async for row in bus.log_tail(subjects.EVENTS_PATTERN, "new" if new else "last"):
-                console.print(json_line(row) if json else line(row), markup=not json)
+        watch = Watch(layout, None if named_bus() else Address.read(layout))
+        async with connected(layout) as bus:
+            await while_it_runs(watch, lambda: bus.connected, notes.print, follow(bus))
 
     run(command())
 

@@ -62,9 +62,18 @@ class Terminal:
         rest = await self._run(process, b"")
         return Ran(rest.code, out + rest.out, rest.err)
 
+    async def ended_by(self, other: str, *words: str, at: Callable[[str], bool]) -> tuple[Ran, Ran]:
+        """Run a command until its output holds something, then another one that ends it; give both."""
+        process = await self._start(*KVBERTH, *words)
+        assert process.stdout is not None
+        out = await _read_until(process.stdout, at, ANSWERS_WITHIN_S)
+        ending = await self.run(other)
+        rest = await self._run(process, b"")
+        return ending, Ran(rest.code, out + rest.out, rest.err)
+
     async def interrupted_at_import(self, module: str, *words: str) -> Ran:
         """Run a command, and press Ctrl-C when Python says that it has imported a module that begins so."""
-        argv = (sys.executable, "-X", "importtime", *KVBERTH.split()[1:], *words)
+        argv = (sys.executable, "-X", "importtime", *KVBERTH[1:], *words)
         process = await self._start(*argv)
         assert process.stderr is not None
         await _read_until(process.stderr, lambda err: f" {module}" in err, ANSWERS_WITHIN_S)

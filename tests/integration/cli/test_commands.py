@@ -50,8 +50,10 @@ async def test_a_stack_from_its_start_to_its_end(running: Terminal) -> None:
     await _unknown_names_are_answered_with_known_ones(running)
     await _events_are_lines_or_json(running)
 
-    down = await running.run("down")
+    down, events = await running.ended_by("down", "events", at=lambda out: "node.changed" in out)
     assert (down.code, down.out) == (0, "kvberth is down.\n")
+    assert events.code == 0
+    assert events.err.splitlines()[-1] == f"the kvberth with the state directory {running.state} has ended"
 
 
 async def _a_file_is_applied_whole_or_not_at_all(running: Terminal) -> None:
