@@ -305,7 +305,8 @@ def held_in(*folders: str) -> dict[str, set[str]]:
     files = (file for folder in folders for file in (crd.FILE.parents[1] / folder).glob("*.yaml"))
     for file in files:
         for value in yaml.safe_load_all(file.read_text()):
-            if value["kind"] not in {"Kustomization", "Component"}:
+            # a list is a patch, and no object
+            if isinstance(value, dict) and value["kind"] not in {"Kustomization", "Component"}:
                 held.setdefault(value["kind"], set()).add(value["metadata"]["name"])
     return held
 

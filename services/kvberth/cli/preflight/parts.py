@@ -67,6 +67,5 @@ PARTS: Final = (
 GATE_PARTS: Final = (
     Part(GATES, ("kvberth-gate",)),
     Part(GATE_BINDINGS, ("kvberth-gate",)),
-    Part(CONFIG_MAPS, ("kvberth-gate",)),
 )
 """Asked about only where the API server serves such policies."""
