@@ -1,15 +1,25 @@
 """Marks tests by their folder, and fails a CI run that skipped what it should not."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 EXPECTED_SKIPS: frozenset[str] = frozenset()
 """Reasons for which a test may be skipped in CI; any other skip fails the run."""
 
 _ROOT = Path(__file__).parent
 _skipped: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def own_log_configuration() -> Iterator[None]:
+    """Commands and services configure the logs of their process: here that is the process of every other test, too."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
