@@ -125,7 +125,8 @@ async def test_an_apply_makes_no_object_anew_that_was_planned_for_under_another_
 
 async def test_a_status_is_written_apart_from_the_spec(client: Client, namespace: str) -> None:
     applier = Applier(client)
-    made = await applier.create(Target(PODS, namespace, "one"), {"spec": {"containers": [{"name": "c", "image": "i"}]}})
+    spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]}  # nobody else writes its status
+    made = await applier.create(Target(PODS, namespace, "one"), {"spec": spec})
     where = Target(PODS, namespace, "one", uid=made.uid, resource_version=made.resource_version)
     await applier.patch_status(where, {"phase": "Running"})
     stored = await get(client, PODS, namespace, "one")
