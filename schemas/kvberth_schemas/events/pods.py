@@ -117,5 +117,20 @@ class PodGoneV1(Event):
     resource_version: int = 0
     """The pod's last one that its writer knew: an older state that is said later is no news. 0: not known."""
 
+    @classmethod
+    def after(cls, last: PodState, why: str, *, resource_version: int = 0) -> "PodGoneV1":
+        """Say the end of a pod whose last state is known."""
+        return cls(
+            uid=last.uid,
+            name=last.name,
+            namespace=last.namespace,
+            node=getattr(last, "node", None),  # a waiting pod has none
+            role=last.role,
+            model=last.model,
+            workload=last.workload,
+            why=why,
+            resource_version=resource_version,
+        )
+
 
 PodEvent = PodScheduledV1 | PodReadyV1 | PodWaitingV1 | PodGoneV1

@@ -257,17 +257,7 @@ def _owner_key(held: _Held) -> OwnerKey | None:
 
 def _not_found(said: Event) -> Event | None:
     if isinstance(said, PodState):
-        return PodGoneV1(
-            uid=said.uid,
-            name=said.name,
-            namespace=said.namespace,
-            node=getattr(said, "node", None),
-            role=said.role,
-            model=said.model,
-            workload=said.workload,
-            why=_NOT_FOUND,
-            resource_version=said.resource_version,
-        )
+        return PodGoneV1.after(said, _NOT_FOUND, resource_version=said.resource_version)
     if isinstance(said, NodeChangedV1):
         return NodeGoneV1(name=said.name, why=_NOT_FOUND)
     if isinstance(said, KVCacheSpecV1):

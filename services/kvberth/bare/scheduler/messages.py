@@ -119,17 +119,7 @@ def gone_event(found: Event) -> Event | None:
     Never the user's word: only that it was not found.
     """
     if isinstance(found, PodState):
-        return PodGoneV1(
-            uid=found.uid,
-            name=found.name,
-            namespace=found.namespace,
-            node=getattr(found, "node", None),
-            role=found.role,
-            model=found.model,
-            workload=found.workload,
-            why=_NOT_FOUND,
-            resource_version=found.resource_version,
-        )
+        return PodGoneV1.after(found, _NOT_FOUND)
     if isinstance(found, NodeChangedV1):
         return NodeGoneV1(name=found.name, why=_NOT_FOUND)
     if isinstance(found, KVCacheSpecV1):
