@@ -14,6 +14,8 @@ from kvberth.scenario.judge.events import matches, since
 from kvberth.scenario.result import Failure
 
 LOOK_EVERY_S = 0.05
+EVENT_WITHIN_S = 30.0
+"""How long a step waits for the message that its clock starts at: a bound says how fast the answer to it came."""
 _LAST_EVENTS = 8
 
 
@@ -55,6 +57,7 @@ class Watcher:
     marks: dict[str, Mark] = field(default_factory=dict)
     begun: int = 0
     """From which message on counts what names no mark."""
+    event_within_s: float = EVENT_WITHIN_S
 
     async def look(self, expectations: Sequence[Expectation]) -> Facts:
         """Look once."""
@@ -78,7 +81,8 @@ class Watcher:
                     what.met.pop(index, None)
                 else:
                     what.met.setdefault(index, elapsed)
-            late = [i for i, at in enumerate(what.within_s) if what.met.get(i, elapsed) > at]
+            bounds = [max(at, self.event_within_s) if waits_for_event else at for at in what.within_s]
+            late = [i for i, at in enumerate(bounds) if what.met.get(i, elapsed) > at]
             if late:
                 missing = f"no {what.after} was said; " if waits_for_event else ""
                 found = [_late(what, i, missing + verdicts[i].seen) for i in late]

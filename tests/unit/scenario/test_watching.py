@@ -46,9 +46,9 @@ def running(role: str, count: int = 1, **options: object) -> Expectation:
     return Expectation.model_validate({"process": {"role": role, "count": count}, **options})
 
 
-async def met(script: Script, what: Await) -> dict[int, float] | list[Failure]:
+async def met(script: Script, what: Await, event_within_s: float = 0) -> dict[int, float] | list[Failure]:
     try:
-        return await asyncio.wait_for(Watcher(script).until_met(what), 5)
+        return await asyncio.wait_for(Watcher(script, event_within_s=event_within_s).until_met(what), 5)
     except StepFailed as failed:
         return failed.failures
 
@@ -104,6 +104,21 @@ async def test_without_the_message_of_after_nothing_is_met() -> None:
     result = await met(Script((CACHE,)), Await("s", [running("cache")], [0.05], step.after))
     assert isinstance(result, list)
     assert result[0].seen.startswith("no pod.gone was said; ")
+
+
+async def test_the_bound_says_nothing_about_when_the_message_of_after_comes() -> None:
+    (step,) = parse("steps: [{expect: {process: {role: cache}}, after: {type: pod.gone}}]", "x").steps
+    script = Script((CACHE,))
+
+    async def say_it_later() -> None:
+        await asyncio.sleep(0.1)
+        script.heard.append(said("pod.gone", 0))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(say_it_later())
+        result = await met(script, Await("s", [running("cache")], [0.05], step.after), event_within_s=4)
+    assert isinstance(result, dict), result
+    assert result[0] < 0.05
 
 
 async def broken(script: Script, rules: Rules) -> list[Failure]:
