@@ -1,11 +1,13 @@
-"""An asyncio client of the Vineyard IPC protocol: what kvberth knows about a vineyardd, it learns through here.
+"""Clients of the Vineyard IPC protocol, for asyncio and for threads: kvberth learns from them all about a vineyardd.
 
 Own client, because the official one holds the interpreter lock while it waits (for up to 300 s on a hung daemon).
 This library decides nothing about caches; it only asks one daemon on one Unix socket and says clearly what came back.
 """
 
 from kvberth.vineyard.binary import find_vineyardd
-from kvberth.vineyard.client import Blob, Client, probe
+from kvberth.vineyard.blob import Blob
+from kvberth.vineyard.blocking import BlockingClient
+from kvberth.vineyard.client import Client, probe
 from kvberth.vineyard.errors import (
     BinaryMissing,
     CannotAsk,
@@ -23,16 +25,19 @@ from kvberth.vineyard.errors import (
     StoreFull,
     VineyardError,
 )
+from kvberth.vineyard.kept import KeptClient
 from kvberth.vineyard.wire import InstanceStatus, Registration
 
 __all__ = [
     "BinaryMissing",
     "Blob",
+    "BlockingClient",
     "CannotAsk",
     "Client",
     "ConnectionGone",
     "DaemonHung",
     "InstanceStatus",
+    "KeptClient",
     "NotASocket",
     "ObjectMissing",
     "ObjectNotSealed",

@@ -1,48 +1,25 @@
-"""The client: what can be asked of a vineyardd, each request with its own deadline.
+"""The client for an event loop: what can be asked of a vineyardd, each request with its own deadline.
 
 One request is in flight per connection; the others wait for their turn, and their deadlines run meanwhile. A request
 that ends without its whole reply (deadline, cancellation, nonsense) closes the connection, because nobody could tell
-its late reply from the next one. A refusal by the daemon (full, missing, not sealed) leaves it open. Never reconnects.
+its late reply from the next one. A refusal by the daemon (full, missing, not sealed) leaves it open. It never
+reconnects; `KeptClient` does.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from kvberth.vineyard import wire
+from kvberth.vineyard.blob import Blob
 from kvberth.vineyard.connection import Connection
-from kvberth.vineyard.errors import (
-    ConnectionGone,
-    DaemonHung,
-    ObjectMissing,
-    ObjectNotSealed,
-    ProtocolError,
-    RequestRefused,
-    StoreFull,
-    VineyardError,
-)
+from kvberth.vineyard.errors import ConnectionGone, DaemonHung, ObjectMissing, ProtocolError, VineyardError
+from kvberth.vineyard.refusals import check_size, refusal
 from kvberth.vineyard.stores import SharedStores
 from kvberth.vineyard.wire import InstanceStatus, Location, Registration
-
-_DELETE_BATCH = 1024
-
-_REFUSALS: dict[int, type[VineyardError]] = {
-    wire.CODE_OBJECT_MISSING: ObjectMissing,
-    wire.CODE_NOT_SEALED: ObjectNotSealed,
-    wire.CODE_NOT_ENOUGH_MEMORY: StoreFull,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """A new, unsealed blob: write into `buffer`, then seal `object_id`. The buffer is not zeroed by the daemon."""
-
-    object_id: int
-    buffer: memoryview
 
 
 class Client:
@@ -67,6 +44,11 @@ class Client:
         except TimeoutError:
             raise DaemonHung(str(path), f"no vineyardd answered here within {timeout_s:g} s") from None
 
+    @property
+    def closed(self) -> bool:
+        """Whether the daemon, a failure or `aclose` has ended this connection; then connect anew."""
+        return self._connection.closed.is_set()
+
     async def status(self, *, timeout_s: float = 1.0) -> InstanceStatus:
         """Asks the daemon who it is and how full."""
         async with self._turn(timeout_s):
@@ -78,9 +60,7 @@ class Client:
         The daemon keeps an unsealed blob for ever, invisible to everybody: delete it if it will not be sealed. One
         whose reply was lost (deadline, cancellation) is lost until the daemon restarts.
         """
-        if size > wire.MAX_SIZE:
-            # Asking for this much kills the daemon, and the true answer is known.
-            raise StoreFull(self._connection.path, f"no store has room for a blob of {size} bytes")
+        check_size(self._connection.path, size)
         request = wire.create_request(size)
         async with self._turn(timeout_s):
             location = wire.created(await self._ask(request, "create_buffer_reply"), size)
@@ -107,8 +87,7 @@ class Client:
 
     async def delete(self, object_ids: Sequence[int], *, timeout_s: float = 1.0) -> None:
         """Deletes blobs, sealed or not; missing ones and those that a metadata object still names are passed over."""
-        batches = [object_ids[start : start + _DELETE_BATCH] for start in range(0, len(object_ids), _DELETE_BATCH)]
-        requests = [wire.delete_request(batch) for batch in batches]
+        requests = wire.delete_requests(object_ids)
         async with self._turn(timeout_s):
             for request in requests:
                 await self._ask(request, "del_data_reply")
@@ -151,9 +130,7 @@ class Client:
                 yield
             except wire.RefusedError as refused:
                 connection.finish()
-                kind = _REFUSALS.get(refused.code, RequestRefused)
-                what = f"vineyardd refused with code {refused.code}: {refused.message}"
-                raise kind(connection.path, what) from None
+                raise refusal(connection.path, refused) from None
             connection.finish()
         except wire.MalformedError as error:
             connection.close(ProtocolError, f"what answered {error}")

@@ -8,27 +8,14 @@ Deadlines and turns are the caller's business.
 import array
 import asyncio
 import contextlib
-import errno
 import os
 import socket
-import stat
 from collections import deque
 
-from kvberth.service.shortage import is_own_shortage
 from kvberth.vineyard import wire
-from kvberth.vineyard.errors import (
-    CannotAsk,
-    ConnectionGone,
-    NotASocket,
-    ProtocolError,
-    SocketDenied,
-    SocketMissing,
-    SocketPathTooLong,
-    SocketStale,
-    VineyardError,
-)
+from kvberth.vineyard.address import check_path, connect_error, new_socket
+from kvberth.vineyard.errors import ConnectionGone, ProtocolError, VineyardError
 
-MAX_PATH_BYTES = 107
 _FULL_BACKLOG_RETRY_S = 0.01
 _READ_BYTES = 64 * 1024
 _INBOX_BYTES = wire.HEADER_BYTES + wire.MAX_FRAME_BYTES + 1
@@ -55,8 +42,8 @@ class Connection:
     @classmethod
     async def open(cls, path: str) -> "Connection":
         """Connects; waits without end while the listener's backlog is full, so the caller sets the deadline."""
-        _check_path(path)
-        sock = _socket(path)
+        check_path(path)
+        sock = new_socket(path)
         try:
             sock.setblocking(False)
             await _connect(sock, path)
@@ -171,23 +158,6 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     return fds.tolist()
 
 
-def _check_path(path: str) -> None:
-    length = len(os.fsencode(path))
-    if length > MAX_PATH_BYTES:
-        raise SocketPathTooLong(
-            path, f"the path of the socket has {length} bytes, at most {MAX_PATH_BYTES} are possible"
-        )
-    if not path or "\0" in path:  # the kernel would take it for a name in the abstract namespace
-        raise SocketMissing(path, "an empty path or one with a zero byte names no socket")
-
-
-def _socket(path: str) -> socket.socket:
-    try:
-        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    except OSError as error:
-        raise CannotAsk(path, f"nobody could be asked here, no socket can be made ({error.strerror})") from None
-
-
 async def _connect(sock: socket.socket, path: str) -> None:
     while True:
         try:
@@ -197,34 +167,6 @@ async def _connect(sock: socket.socket, path: str) -> None:
             # socket (it polls as writable at once, which asyncio's own sock_connect takes for success): so, look again.
             await asyncio.sleep(_FULL_BACKLOG_RETRY_S)
         except OSError as error:
-            raise _connect_error(path, error) from None
+            raise connect_error(path, error) from None
         else:
             return
-
-
-def _connect_error(path: str, error: OSError) -> VineyardError:
-    if is_own_shortage(error):
-        return CannotAsk(path, f"nobody could be asked here, connecting failed ({error.strerror})")
-    match error.errno:
-        case errno.ENOENT | errno.ENOTDIR:
-            return SocketMissing(path, "there is no socket here, vineyardd has not started on this path")
-        case errno.EACCES | errno.EPERM:
-            return SocketDenied(path, f"user {os.geteuid()} may not reach this socket")
-        case errno.EPROTOTYPE:
-            return NotASocket(path, "this is a socket of another kind, vineyardd listens on a stream socket")
-        case errno.ECONNREFUSED:
-            return _refused_error(path)
-        case _:
-            return VineyardError(path, f"connecting failed ({error.strerror})")
-
-
-def _refused_error(path: str) -> VineyardError:
-    # The kernel gives one and the same answer for a dead daemon's socket and for what is no socket at all.
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - the path is text for the socket calls, one look needs no Path
-    except OSError:
-        return SocketMissing(path, "the socket went away while connecting")
-    if stat.S_ISSOCK(mode):
-        return SocketStale(path, "nobody listens on this socket, its vineyardd is dead")
-    kind = "a directory" if stat.S_ISDIR(mode) else "no socket"
-    return NotASocket(path, f"this is {kind}, vineyardd's socket should be here")

@@ -24,6 +24,7 @@ MAX_SIZE = 2**62
 # The daemon adds one word to the length of the memory that it shares, for its own allocator.
 _MAP_EXTRA_BYTES = 8
 _MAX_OBJECT_ID = 2**64 - 1
+_DELETE_BATCH = 1024
 _MAX_MESSAGE = 500
 # No memory is mapped beyond the address space of a process.
 _MAX_MAP_BYTES = 2**47
@@ -103,6 +104,12 @@ def seal_request(object_id: int) -> Json:
 
 def get_request(object_id: int) -> Json:
     return {"type": "get_buffers_request", "0": _object_id(object_id), "num": 1, "unsafe": False}
+
+
+def delete_requests(object_ids: Sequence[int]) -> list[Json]:
+    """Makes the requests that delete all these objects, a thousand each."""
+    starts = range(0, len(object_ids), _DELETE_BATCH)
+    return [delete_request(object_ids[start : start + _DELETE_BATCH]) for start in starts]
 
 
 def delete_request(object_ids: Sequence[int]) -> Json:

@@ -3,12 +3,12 @@
 import asyncio
 import mmap
 import os
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from integration.vineyard.witnessed import witness
 from kvberth.vineyard import (
     Client,
     ConnectionGone,
@@ -25,22 +25,6 @@ from support.vineyardd import RunningVineyardd, running_vineyardd
 pytestmark = pytest.mark.integration
 
 MIB = 1 << 20
-WITNESS = Path(__file__).with_name("witness.py")
-
-
-async def witness(daemon: RunningVineyardd, action: str, value: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(WITNESS), str(daemon.path), action, value, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(30):
-            out, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0
-    return out.decode().strip()
 
 
 async def test_registration_and_status_tell_who_the_daemon_is(directory: Path) -> None:
@@ -61,14 +45,14 @@ async def test_the_official_client_reads_what_ours_wrote(daemon: RunningVineyard
         blob = await client.create(len(data))
         blob.buffer[:] = data
         await client.seal(blob.object_id)
-        assert await witness(daemon, "get", str(blob.object_id)) == data.hex()
+        assert await witness(daemon.path, "get", str(blob.object_id)) == data.hex()
         await client.delete([blob.object_id])
-        assert await witness(daemon, "get", str(blob.object_id)) == "missing"
+        assert await witness(daemon.path, "get", str(blob.object_id)) == "missing"
 
 
 async def test_ours_reads_what_the_official_client_wrote(daemon: RunningVineyardd) -> None:
     data = os.urandom(5000)
-    object_id = int(await witness(daemon, "put", data.hex()))
+    object_id = int(await witness(daemon.path, "put", data.hex()))
     async with await Client.connect(daemon.path) as client:
         view = await client.get(object_id)
         assert view.readonly

@@ -1,0 +1,34 @@
+"""A connection for whoever asks a daemon now and then: opened when it is needed, and anew when it was lost."""
+
+from pathlib import Path
+
+from kvberth.vineyard.client import Client
+
+
+class KeptClient:
+    """At most one connection to one socket. Whoever holds blobs by it must watch the incarnation: it may be another."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Connects to nobody yet."""
+        self._path = path
+        self._client: Client | None = None
+
+    @property
+    def open(self) -> Client | None:
+        """The connection that is open now, if one is."""
+        return self._client if self._client is not None and not self._client.closed else None
+
+    async def client(self, *, timeout_s: float = 1.0) -> Client:
+        """Returns the open connection, else a new one; raises a VineyardError within `timeout_s` seconds."""
+        kept = self.open
+        if kept is not None:
+            return kept
+        await self.aclose()
+        self._client = await Client.connect(self._path, timeout_s=timeout_s)
+        return self._client
+
+    async def aclose(self) -> None:
+        """Closes the connection, if there is one; the next call opens another."""
+        lost, self._client = self._client, None
+        if lost is not None:
+            await lost.aclose()
