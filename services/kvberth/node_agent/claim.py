@@ -1,18 +1,17 @@
 """What a node agent claims of its state directory, so that a node has one agent."""
 
 from kvberth.node_agent.settings import NodeAgentSettings
-from kvberth.service import Claim
+from kvberth.service import Claim, DirectoryLock
 from kvberth_schemas import names
+
+_REMEDY = "end it, or give this one another node in KVBERTH_NODE or another directory in KVBERTH_STATE"
 
 
 def claim_of(settings: NodeAgentSettings) -> Claim:
-    """Give the lock, the counter of starts, and the sentence for a second agent of the node."""
+    """Give the lock and the counter of starts of a node's agent."""
     directory = settings.state / "node_agent" / names.encode(settings.node)
-    taken = (
-        f"Another agent of the node {settings.node} is running; end it, or give this one another node in KVBERTH_NODE "
-        "or another directory in KVBERTH_STATE."
-    )
-    return Claim(directory / "lock", directory / "term", taken)
+    lock = DirectoryLock(directory / "lock", f"agent of the node {settings.node}", _REMEDY)
+    return Claim(lock, directory / "term")
 
 
 def deposed_sentence(node: str) -> str:

@@ -18,7 +18,7 @@ from kvberth.placement.planner import Planner, Questions, wait_s
 from kvberth.placement.settings import PlacementSettings
 from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
 from kvberth.placement.watch import Watch
-from kvberth.service import Claim, ServiceContext, TakenOverError, claimed
+from kvberth.service import Claim, DirectoryLock, ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import KVCacheStatusGoneV1, KVCacheStatusV1
 from kvberth_schemas.model import Event
@@ -56,9 +56,9 @@ async def main(context: Context) -> None:
 
 
 def _claim(state: Path) -> Claim:
-    remedy = "stop it, or give this one another KVBERTH_STATE"
-    taken = f"Another placement runs on the state directory {state}; {remedy}."
-    return Claim(state / "placement" / "lock", state / "placement" / "term", taken)
+    directory = state / "placement"
+    lock = DirectoryLock(directory / "lock", "placement", "end it, or give this one another KVBERTH_STATE")
+    return Claim(lock, directory / "term")
 
 
 @asynccontextmanager

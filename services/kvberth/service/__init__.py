@@ -6,6 +6,7 @@ from kvberth.service.claim import Claim, claimed
 from kvberth.service.context import ServiceContext, open_context
 from kvberth.service.errors import ServiceError, SettingsError, TakenOverError
 from kvberth.service.lag import LagWatchdog
+from kvberth.service.lock import DirectoryLock, HeldError
 from kvberth.service.logs import bound_cause, configure_logging
 from kvberth.service.run import EXIT_FAILED, EXIT_OK, EXIT_SETTINGS, EXIT_TAKEN_OVER, run_service, serve
 from kvberth.service.settings import ServiceSettings, load_settings
@@ -19,6 +20,8 @@ __all__ = [
     "SECONDS_BUCKETS",
     "Checks",
     "Claim",
+    "DirectoryLock",
+    "HeldError",
     "LagWatchdog",
     "ServiceContext",
     "ServiceError",

@@ -1,6 +1,5 @@
 """One instance per directory, and the number of its starts, which is its term on the bus."""
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,16 +7,15 @@ from pathlib import Path
 
 from kvberth.service.errors import ServiceError
 from kvberth.service.files import sync_directories, write_whole
+from kvberth.service.lock import DirectoryLock, take
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What a service holds while it lives: a lock and a counter in one directory."""
 
-    lock: Path
+    lock: DirectoryLock
     counter: Path
-    taken: str
-    """The sentence for whoever comes second."""
 
 
 @contextmanager
@@ -30,23 +28,14 @@ def claimed(claim: Claim, now_s: float) -> Iterator[int]:
     Raises:
         ServiceError: another instance holds it, or the directory can't be written.
     """
-    directory = claim.lock.parent
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Descriptors are not inherited by default: the claim ends with this process, whatever it started.
-        lock = claim.lock.open("ab")
-    except OSError as error:
-        raise _unwritable(directory, error) from error
+    directory = claim.lock.path.parent
+    with _writing(directory):
+        lock = take(claim.lock)
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _writing(directory):
             term = _next(claim.counter, int(now_s))
             write_whole(claim.counter, f"{term}\n")
             sync_directories([claim.counter.parent])  # a term must never be used twice
-        except BlockingIOError:
-            raise ServiceError(claim.taken) from None
-        except OSError as error:
-            raise _unwritable(directory, error) from error
         yield term
 
 
@@ -57,5 +46,10 @@ def _next(counter: Path, now_s: int) -> int:
         return now_s
 
 
-def _unwritable(directory: Path, error: OSError) -> ServiceError:
-    return ServiceError(f"The directory {directory} can't be written ({error.strerror}); set KVBERTH_STATE to another.")
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        remedy = "set KVBERTH_STATE to another"
+        raise ServiceError(f"The directory {directory} can't be written ({error.strerror}); {remedy}.") from error

@@ -41,7 +41,7 @@ async def test_up_says_in_one_sentence_what_hinders_it(terminal: Terminal) -> No
 async def test_a_stack_from_its_start_to_its_end(running: Terminal) -> None:
     second = await running.run("up")
     assert second.code == 1
-    assert "already runs with the state directory" in second.err
+    assert "Another 'kvberth up' (pid " in second.err
     assert "end it with 'kvberth down'" in second.err
 
     await _a_file_is_applied_whole_or_not_at_all(running)

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from kvberth.service import Claim
+from kvberth.service import Claim, DirectoryLock
+
+_REMEDY = "end it, or give this one another node in KVBERTH_NODE or another directory in KVBERTH_STATE"
 
 
 def claim_of(node_directory: Path, node: str) -> Claim:
-    """Give the lock, the counter of starts, and the sentence for a second runner of the node."""
-    taken = (
-        f"Another runner of the node {node} is running; end it, or give this one another node in KVBERTH_NODE "
-        "or another directory in KVBERTH_STATE."
-    )
-    return Claim(node_directory / "runner.lock", node_directory / "starts", taken)
+    """Give the lock and the counter of starts of a node's runner."""
+    lock = DirectoryLock(node_directory / "runner.lock", f"runner of the node {node}", _REMEDY)
+    return Claim(lock, node_directory / "starts")

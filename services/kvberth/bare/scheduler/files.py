@@ -1,11 +1,7 @@
-"""What a kill left in the scheduler's state directory, files that can't be read, and the directory's one lock."""
+"""What a kill left in the scheduler's state directory, and files in it that can't be read."""
 
-import fcntl
-import os
 from pathlib import Path
-from typing import TextIO
 
-from kvberth.service import ServiceError
 from kvberth.service.files import DRAFT
 
 _CORRUPT = ".corrupt"
@@ -24,25 +20,3 @@ def set_aside(path: Path) -> Path:
         number += 1
     path.replace(aside)
     return aside
-
-
-def lock(path: Path, service: str) -> TextIO:
-    """Take the lock of a directory for as long as the returned file is open.
-
-    Raises ServiceError when another process holds it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        pid = file.read().strip() or "unknown"
-        file.close()
-        raise ServiceError(
-            f"Another {service} (pid {pid}) works with {path.parent}; stop it, or give this one another KVBERTH_STATE."
-        ) from error
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
-    return file

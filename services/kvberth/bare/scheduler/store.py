@@ -12,11 +12,13 @@ from typing import Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kvberth.bare.scheduler.files import lock, remove_drafts, set_aside
+from kvberth.bare.scheduler.files import remove_drafts, set_aside
 from kvberth.bare.scheduler.records import ManifestRecord, NodeRecord, PodRecord, Record
 from kvberth.bare.scheduler.shape import shape_of
 from kvberth.bare.scheduler.state import WORKLOAD_KINDS, State
+from kvberth.service import DirectoryLock
 from kvberth.service.files import sync_directories, write_all, write_whole
+from kvberth.service.lock import take
 from kvberth_schemas import names
 
 _VERSIONS_AHEAD: Final = 1000
@@ -42,11 +44,13 @@ class Store:
     def __init__(self, directory: Path, now_s: float) -> None:
         """Take the lock, load everything, count this start. `now_s`: seconds since the epoch.
 
-        Raises ServiceError when another scheduler holds the lock, OSError when the directory can't be used.
+        Raises HeldError when another scheduler holds the lock, OSError when the directory can't be used.
         """
         self._directory = directory
         self._busy = threading.Lock()
-        self._lock = lock(directory / "lock", "scheduler")
+        self._lock = take(
+            DirectoryLock(directory / "lock", "scheduler", "end it, or give this one another KVBERTH_STATE")
+        )
         self._problems: list[str] = []
         for folder in _FOLDERS:
             (directory / folder).mkdir(exist_ok=True)

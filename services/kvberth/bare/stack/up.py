@@ -1,12 +1,11 @@
 """Runs the whole stack in the foreground and takes it down again, completely."""
 
 import asyncio
-import fcntl
 import os
 import socket
 from collections.abc import Mapping
 from types import TracebackType
-from typing import IO
+from typing import BinaryIO
 
 from kvberth.bare.process import procfs
 from kvberth.bare.stack.down import end_services, take_down
@@ -17,6 +16,8 @@ from kvberth.bare.stack.nodes import write_node_file
 from kvberth.bare.stack.ownership import check_state, make_root, mark_state
 from kvberth.bare.stack.programs import nats_program, service_programs
 from kvberth.bare.stack.supervisor import Supervisor
+from kvberth.service import DirectoryLock, HeldError
+from kvberth.service.lock import take
 from kvberth.service.text_file import why
 from kvberth_schemas.manifests import RawObject
 
@@ -35,7 +36,7 @@ class Stack:
         self._env = dict(env or {})
         self._supervisors: list[Supervisor] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._lock: IO[str] | None = None
+        self._lock: BinaryIO | None = None
         self.address: Address | None = None
         self.forgotten: list[str] = []
         """After the block: the manifests that went with the state directory."""
@@ -102,25 +103,18 @@ class Stack:
                 self._lock.close()
 
 
-def _acquire(layout: Layout) -> IO[str]:
+def _acquire(layout: Layout) -> BinaryIO:
+    remedy = "end it with 'kvberth down', or name another directory with --state"
+    check_state(layout)
     try:
-        layout.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_state(layout)
-        lock = layout.lock.open("a")
+        lock = take(DirectoryLock(layout.lock, "'kvberth up'", remedy))
+    except HeldError as error:
+        raise StackError(str(error)) from error
     except OSError as error:
         raise _unusable(layout, error) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         mark_state(layout)
         make_root(layout.root)
-    except BlockingIOError as error:
-        lock.close()
-        address = Address.read(layout)
-        who = f" (pid {address.pid})" if address else ""
-        raise StackError(
-            f"another 'kvberth up'{who} already runs with the state directory {layout.state}; "
-            "end it with 'kvberth down', or name another directory with --state"
-        ) from error
     except OSError as error:
         lock.close()
         raise _unusable(layout, error) from error
