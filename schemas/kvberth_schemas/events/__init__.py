@@ -25,7 +25,7 @@ from kvberth_schemas.events.pods import (
     SocketMount,
     Toleration,
 )
-from kvberth_schemas.events.processes import ProcessEndedV1, ProcessGoneV1, ProcessRole, ProcessStartedV1
+from kvberth_schemas.events.processes import LastEnd, ProcessEndedV1, ProcessGoneV1, ProcessRole, ProcessStartedV1
 from kvberth_schemas.events.sockets import SocketGoneV1, SocketLostReason, SocketLostV1, SocketReadyV1
 from kvberth_schemas.events.transfers import TransferCompletedV1
 
@@ -42,6 +42,7 @@ __all__ = (
     "KVCacheSpecV1",
     "KVCacheStatusGoneV1",
     "KVCacheStatusV1",
+    "LastEnd",
     "NodeChangedV1",
     "NodeGoneV1",
     "NodeRow",

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from kvberth_schemas.events.nodes import Resources
+from kvberth_schemas.events.processes import LastEnd
 from kvberth_schemas.model import Event, Message
 
 
@@ -79,6 +80,10 @@ class PodState(Event):
     """Bare: parts of the manifest that nothing runs for, as ``container aibrix-runtime``."""
     gate: GateResult | None = None
     """Kubernetes: how the gate of this pod ended; None while it has not, or where there is none."""
+    last_end: LastEnd | None = None
+    """Bare: how its process last ended."""
+    log: str = ""
+    """Bare: the file on its node that its process writes to; empty before it ran."""
 
 
 class PodScheduledV1(PodState):

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from kvberth_schemas.model import Event
+from kvberth_schemas.model import Event, Message
 
 
 class ProcessRole(StrEnum):
@@ -12,6 +12,15 @@ class ProcessRole(StrEnum):
 
     ENGINE = "engine"
     CACHE = "cache"
+
+
+class LastEnd(Message):
+    """How the last life of a process ended that did."""
+
+    at: datetime
+    exit_code: int | None = None
+    """128 + n after signal n; None: not known (the process was adopted, or could not be started)."""
+    message: str = ""
 
 
 class ProcessStartedV1(Event):
@@ -45,6 +54,10 @@ class ProcessStartedV1(Event):
     wanted: bool = True
     """False: it runs although no want asks for it."""
     message: str = ""
+    last_end: LastEnd | None = None
+    """How the life before this one ended; None: this is the first."""
+    log: str = ""
+    """The file on its node that its output goes to."""
 
 
 class ProcessEndedV1(Event):
@@ -62,6 +75,10 @@ class ProcessEndedV1(Event):
     restarting: bool = False
     incarnation: str | None = None
     message: str = ""
+    last_end: LastEnd | None = None
+    """The end that this tells of; None: it never ran."""
+    log: str = ""
+    """The file on its node that its output went to."""
 
 
 class ProcessGoneV1(Event):

@@ -1,8 +1,9 @@
 """Turns the last states on the bus into the tables that a person reads. Pure: rows in, tables out."""
 
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +13,7 @@ from kvberth_schemas.events import (
     ConditionStatus,
     KVCacheSpecV1,
     KVCacheStatusV1,
+    LastEnd,
     NodeChangedV1,
     NodeRow,
     PodReadyV1,
@@ -59,6 +61,20 @@ class Overview:
             silent=silent or {},
         )
 
+    def document(self) -> dict[str, object]:
+        """Give all of it for a program, each part as its message was on the bus."""
+        return {
+            "kvcaches": [{"spec": _dump(spec), "status": status and _dump(status)} for spec, status in self.kvcaches],
+            "engines": [_dump(pod) for pod in self.pods],
+            "nodes": [_dump(node) for node in self.nodes],
+            "processes": [_dump(process) for process in self.processes],
+            "silent": dict(self.silent),
+        }
+
+
+def _dump(message: Message) -> dict[str, object]:
+    return message.model_dump(mode="json")
+
 
 def condition(status: KVCacheStatusV1, kind: str) -> Condition | None:
     """Give the condition of a kind, if the status has it."""
@@ -103,6 +119,27 @@ def engine_table(overview: Overview) -> Table:
         node = "-" if isinstance(pod, PodWaitingV1) else pod.node
         table.add_row(pod.name, pod.namespace, node, _pod_state(pod), str(pod.restarts))
     return table
+
+
+def ended_lines(overview: Overview) -> list[str]:
+    """Say of each engine whose process ended how it last did, and where it tells more."""
+    return [f"{pod.namespace}/{pod.name}: {_ends(pod, pod.last_end)}" for pod in overview.pods if pod.last_end]
+
+
+def _ends(pod: Pod, last: LastEnd) -> str:
+    times = "once" if pod.restarts == 1 else f"{pod.restarts} times"
+    restarted = f"restarted {times}, last ended" if pod.restarts else "ended"
+    code = "" if last.exit_code is None else f" by exit code {last.exit_code}{_signal(last.exit_code)}"
+    why = f": {last.message}" if last.message else ""
+    log = f"; log: {pod.log}" if pod.log else ""
+    return f"{restarted}{code} at {last.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC{why}{log}"
+
+
+def _signal(code: int) -> str:
+    try:
+        return f" ({signal.Signals(code - 128).name})"
+    except ValueError:
+        return ""
 
 
 def node_table(overview: Overview) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from json import dumps
 from typing import Annotated, NoReturn
 
 import typer
@@ -13,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from kvberth.bare.stack.layout import Layout
 from kvberth.bus import Bus, Liveness, View
 from kvberth.cli.connection import connected, layout_of, run
 from kvberth.cli.console import output
@@ -20,6 +22,7 @@ from kvberth.cli.errors import CommandError
 from kvberth.cli.options import State
 from kvberth.cli.overview import (
     Overview,
+    ended_lines,
     engine_table,
     kvcache_table,
     node_table,
@@ -80,19 +83,23 @@ async def status_reader(bus: Bus) -> AsyncIterator[StatusReader]:
 
 def status(
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay and follow the changes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object; with --watch one a line.")] = False,
     state: State = None,
 ) -> None:
     """Show every KVCache, engine and node, and what is wrong with it.
 
     An engine is served while the cache beside it answers.
 
-    What a KVCache says of itself stands below its table.
+    What a KVCache says of itself stands below its table; below the engines' why each last ended, and its log.
     """
 
     async def command() -> None:
         layout = layout_of(state)
         async with connected(layout) as bus, status_reader(bus) as reader:
             await reader.until_complete()
+            if as_json:
+                await _print_json(reader, layout, watch=watch)
+                return
             for note in layout.notes(time.time()):
                 output().print(Text(note, "yellow"))
             if watch:
@@ -110,6 +117,7 @@ def render(overview: Overview, now: datetime) -> RenderableType:
         *(Text(line) for line in told_lines(overview)),
         "",
         engine_table(overview),
+        *(Text(line, "yellow") for line in ended_lines(overview)),
         *(Text(line, "dim") for line in pretended_lines(overview)),
         "",
         node_table(overview),
@@ -119,14 +127,28 @@ def render(overview: Overview, now: datetime) -> RenderableType:
     return Group(*(Text(line, "yellow") for line in silence_lines(overview)), *tables)
 
 
+async def _print_json(reader: StatusReader, layout: Layout, *, watch: bool) -> None:
+    while True:
+        document = reader.overview().document()
+        output().print(dumps({**document, "notes": layout.notes(time.time())}), markup=False)
+        if not watch:
+            return
+        await _until_changed(reader)
+
+
+async def _until_changed(reader: StatusReader) -> None:
+    """Wait for a change, and for a while before it: what changes meanwhile is shown together."""
+    await asyncio.sleep(REDRAW_EVERY_S)
+    while not await reader.view.changed(REDRAW_EVERY_S):
+        pass
+
+
 async def _print_changes(reader: StatusReader, console: Console) -> NoReturn:
     """Where no terminal can be redrawn: the tables anew after every change, at most once in a while."""
     while True:
         now = datetime.now(UTC)
         console.print(render(reader.overview(), now), f"--- {now.isoformat(timespec='seconds')}", "", sep="\n")
-        await asyncio.sleep(REDRAW_EVERY_S)  # what changes meanwhile is shown together
-        while not await reader.view.changed(REDRAW_EVERY_S):
-            pass
+        await _until_changed(reader)
 
 
 async def _follow(reader: StatusReader) -> None:

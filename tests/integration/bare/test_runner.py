@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -227,6 +228,21 @@ async def test_an_engine_that_crashes_waits_longer_each_time_and_says_so(bed: Ri
     bed.want_engine()
     said = await bed.ended("u1", "engine", lambda said: said.restarts >= 3 and "waits 0.8 s" in said.message)
     assert (said.exit_code, said.restarting) == (1, True)
+    assert said.last_end is not None
+    assert said.last_end.exit_code == 1
+
+
+async def test_a_restarted_engine_tells_how_the_life_before_ended_and_where_its_log_is(bed: Rig) -> None:
+    await bed.start_runner()
+    bed.want_engine()
+    first = await bed.started("u1", "engine", lambda said: said.ready)
+    assert first.last_end is None
+    assert Path(first.log).read_text() != ""
+    os.kill(first.pid, signal.SIGKILL)
+    second = await bed.started("u1", "engine", lambda said: said.restarts == 1)
+    assert second.last_end is not None
+    assert second.last_end.exit_code == 128 + signal.SIGKILL
+    assert second.log == first.log
 
 
 async def test_a_missing_engine_program_is_a_sentence_and_the_runner_goes_on(bed: Rig) -> None:
@@ -260,7 +276,7 @@ async def test_a_second_runner_of_a_node_refuses_to_start_with_a_sentence(bed: R
     await bed.started()
     second = await bed.start_runner()
     assert await second.wait() == 1
-    assert f"Another runner of the node {NODE} is running" in bed.runner_log()
+    assert f"Another runner of the node {NODE} (pid " in bed.runner_log()
     bed.runner = first
 
 

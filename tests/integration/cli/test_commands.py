@@ -49,11 +49,18 @@ async def test_a_stack_from_its_start_to_its_end(running: Terminal) -> None:
     await _a_pipe_is_not_wrapped(running)
     await _unknown_names_are_answered_with_known_ones(running)
     await _events_are_lines_or_json(running)
+    await _a_program_gets_the_whole_status(running)
 
     down, events = await running.ended_by("down", "events", at=lambda out: "node.changed" in out)
     assert (down.code, down.out) == (0, "kvberth is down.\n")
     assert events.code == 0
     assert events.err.splitlines()[-1] == f"the kvberth with the state directory {running.state} has ended"
+
+
+async def _a_program_gets_the_whole_status(running: Terminal) -> None:
+    shown = json.loads((await running.run("status", "--json")).out)
+    assert set(shown) == {"kvcaches", "engines", "nodes", "processes", "silent", "notes"}
+    assert {node["name"] for node in shown["nodes"]} == {"l20-a", "l20-b"}
 
 
 async def _a_file_is_applied_whole_or_not_at_all(running: Terminal) -> None:

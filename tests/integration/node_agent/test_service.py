@@ -220,7 +220,7 @@ async def test_a_second_agent_of_a_node_is_refused_with_a_sentence(server, root,
         async with agent_process(server, root, state, stderr=asyncio.subprocess.PIPE) as second:
             text = await asyncio.wait_for(second.stderr.read(), 15)
             assert await second.wait() == 1
-            assert f"Another agent of the node {NODE} is running".encode() in text
+            assert f"Another agent of the node {NODE} (pid ".encode() in text
 
 
 async def test_an_agent_that_was_taken_over_ends_with_a_sentence(server, placement, root, tmp_path):

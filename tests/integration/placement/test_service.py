@@ -1,6 +1,7 @@
 """Placement on a real nats-server: the demo's trace, restarts, a wiped bus, a silent scheduler."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -201,7 +202,7 @@ async def test_a_second_placement_on_the_same_directory_refuses_to_start(server,
                 await asyncio.Event().wait()
         (error,) = caught.value.exceptions
         assert isinstance(error, ServiceError)
-        assert "Another placement runs on the state directory" in str(error)
+        assert f"Another placement (pid {os.getpid()}) works with" in str(error)
 
 
 async def test_a_placement_that_was_taken_over_ends_with_a_sentence(server, tmp_path):

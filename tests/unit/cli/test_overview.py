@@ -1,6 +1,7 @@
 """The tables of `kvberth status`: what a person reads about every state that the bus can hold."""
 
 import io
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from kvberth_schemas.events import (
     KVCacheGoneV1,
     KVCacheSpecV1,
     KVCacheStatusV1,
+    LastEnd,
     NodeChangedV1,
     NodeGoneV1,
     NodeRow,
@@ -84,6 +86,10 @@ def process(role, name, on="a"):
     return ProcessStartedV1(
         node=on, namespace="default", owner=name, name=name, role=role, pid=7, started=NOW, ready=True
     )
+
+
+def dumped(message):
+    return message.model_dump(mode="json")
 
 
 def drawn(*messages, silent=None):
@@ -188,6 +194,37 @@ def test_a_kvcache_at_rest_says_nothing():
 )
 def test_an_engine_says_where_it_is_and_what_it_does(engine, node_cell, state):
     assert cells(drawn(engine), "llama-1") == ["llama-1", "default", node_cell, state, "0"]
+
+
+@pytest.mark.parametrize(
+    ("restarts", "code", "message", "sentence"),
+    [
+        (0, 2, "", "ended by exit code 2 at 2026-01-02 03:04:05 UTC; log: /logs/e.log"),
+        (
+            1,
+            137,
+            "",
+            "restarted once, last ended by exit code 137 (SIGKILL) at 2026-01-02 03:04:05 UTC; log: /logs/e.log",
+        ),
+        (3, None, "not seen", "restarted 3 times, last ended at 2026-01-02 03:04:05 UTC: not seen; log: /logs/e.log"),
+    ],
+)
+def test_an_engine_that_ended_says_how_and_where_its_log_is(restarts, code, message, sentence):
+    last = LastEnd(at=NOW, exit_code=code, message=message)
+    lines = drawn(pod(node="a", restarts=restarts, last_end=last, log="/logs/e.log"), pod(name="fine", node="a"))
+    assert [line for line in lines if "log:" in line] == [f"default/llama-1: {sentence}"]
+
+
+def test_a_program_gets_every_last_message_whole():
+    last = LastEnd(at=NOW, exit_code=1)
+    found = [spec(), status(), pod(node="a", ready=True, last_end=last, log="/l"), node(), process("engine", "llama-1")]
+    document = json.loads(json.dumps(Overview.of(found, {"scheduler": 7.0}).document()))
+    assert document["kvcaches"] == [{"spec": dumped(found[0]), "status": dumped(found[1])}]
+    assert document["engines"] == [dumped(found[2])]
+    assert document["engines"][0]["last_end"] == {"at": "2026-01-02T03:04:05Z", "exit_code": 1, "message": ""}
+    assert (document["nodes"], document["processes"]) == ([dumped(found[3])], [dumped(found[4])])
+    assert document["silent"] == {"scheduler": 7.0}
+    assert Overview.of([spec()]).document()["kvcaches"] == [{"spec": dumped(spec()), "status": None}]
 
 
 def test_pods_of_caches_are_no_engines():

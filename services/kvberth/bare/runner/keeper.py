@@ -25,6 +25,7 @@ from kvberth.bare.runner.patience import Patience
 from kvberth.bare.runner.readiness import FAST_S, Answer, Looks
 from kvberth.bare.runner.record import Key, Record, State
 from kvberth.service.threads import in_thread
+from kvberth_schemas.events import LastEnd
 
 LATE_AFTER_S = 10.0
 """A process that can't be found, or leaves its lock held, for so long is a matter for a person."""
@@ -142,7 +143,8 @@ class Keeper:
         )
         if before is not None and not before.stopped:
             restarts_so_far = before.restarts + (before.started is not None)
-            begun = begun.model_copy(update={"restarts": restarts_so_far, "crashes": before.crashes})
+            kept = {"restarts": restarts_so_far, "crashes": before.crashes, "last_end": before.last_end}
+            begun = begun.model_copy(update={**kept, "log": before.log})
         self.records[key] = begun
         self._run(key, self._begin(begun))
 
@@ -160,14 +162,16 @@ class Keeper:
 
     def _spawn(self, record: Record) -> tuple[Handle, Record]:
         record = self.roles.next_life(record)
+        command = self.roles.command(record)
         running = {"state": State.RUNNING, "started": datetime.now(UTC), "started_at": self.clock()}
-        return spawn(self.store, record.key.stem, record, self.roles.command(record), running)
+        return spawn(self.store, record.key.stem, record, command, {**running, "log": str(command.log)})
 
     def _adopt(self, record: Record) -> None:
         self.records[record.key] = record
         if record.boot_id != self._boot_id:
-            message = record.message if record.state is State.ENDED else "the machine was booted anew"
-            ended = {"state": State.ENDED, "ready": False, "ended_at": 0.0, "crashes": 0, "message": message}
+            ended = {"state": State.ENDED, "ready": False, "ended_at": 0.0, "crashes": 0}
+            if record.state is not State.ENDED:
+                ended |= _last("the machine was booted anew")
             self._update(record.key, **ended, boot_id=self._boot_id, found_ended_at=self.clock())
         elif self._alive(record.key):
             handle = known(record, self._boot_id)
@@ -242,11 +246,10 @@ class Keeper:
             await asyncio.sleep(looks.pause_s(self.records[key]))
 
     def _end(self, key: Key, code: int | None, message: str) -> None:
-        record = self.records[key]
         now = self.clock()
-        crashes = restarts.crashes_after(record, now)
-        ended = {"state": State.ENDED, "ready": False, "exit_code": code, "ended_at": now}
-        self._update(key, **ended, crashes=crashes, message=message)
+        crashes = restarts.crashes_after(self.records[key], now)
+        ended = {"state": State.ENDED, "ready": False, "ended_at": now, "crashes": crashes}
+        self._update(key, **ended, **_last(message, code))
 
     def _update(self, key: Key, **changes: object) -> None:
         self.records[key] = record = self.records[key].model_copy(update=changes)
@@ -285,6 +288,12 @@ class Keeper:
         task = self._group.create_task(life, name=f"life of {key.stem}")
         self._tasks[key] = task
         task.add_done_callback(lambda done: self._tasks.pop(key, None) if self._tasks.get(key) is done else None)
+
+
+def _last(message: str, code: int | None = None) -> dict[str, object]:
+    """Give how a life ended just now, for the record."""
+    last = LastEnd(at=datetime.now(UTC), exit_code=code, message=message)
+    return {"exit_code": code, "message": message, "last_end": last}
 
 
 async def _if_possible(work: Callable[[], T], what: str) -> T | None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from kvberth.bare.process.record import ProcessRecord
 from kvberth_schemas import names
-from kvberth_schemas.events import ProcessRole
+from kvberth_schemas.events import LastEnd, ProcessRole
 from kvberth_schemas.wants import CacheWantV1, EngineWantV1
 
 
@@ -64,3 +64,7 @@ class Record(ProcessRecord):
     """When a starting runner last found that it had ended unwatched."""
     exit_code: int | None = None
     message: str = ""
+    last_end: LastEnd | None = None
+    """Outlives the next start, as `exit_code` and `message` do not."""
+    log: str = ""
+    """Where its output goes; empty before it ever ran."""

@@ -97,6 +97,8 @@ def _common(node: str, key: Key, want: EngineWantV1 | CacheWantV1, record: Recor
         "role": key.role,
         "restarts": record.restarts if record else 0,
         "incarnation": record.incarnation if record else None,
+        "last_end": record.last_end if record else None,
+        "log": record.log if record else "",
     }
 
 

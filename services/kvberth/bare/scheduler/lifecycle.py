@@ -41,14 +41,15 @@ def after(pod: PodRecord, event: ProcessEvent, now: datetime) -> PodRecord:
     if not pod.alive:
         # What runs of a pod that is gone (a want of it came back with a killed NATS server) is told to stop once more.
         return _with(pod, ended=not isinstance(event, ProcessStartedV1) and not _restarting(event))
-    if isinstance(event, ProcessStartedV1):
-        return _with(pod, ready=event.ready, was_ready=pod.was_ready or event.ready, restarts=event.restarts)
     if isinstance(event, ProcessGoneV1):
         return _with(pod, ready=False)
+    lives = {"restarts": event.restarts, "last_end": event.last_end, "log": event.log}
+    if isinstance(event, ProcessStartedV1):
+        return _with(pod, ready=event.ready, was_ready=pod.was_ready or event.ready, **lives)
     if _is_over(pod, event):
         why = event.message or f"its process on {event.node} ended"
-        return _with(pod, gone=now, gone_why=why, ended=True, ready=False, restarts=event.restarts)
-    return _with(pod, ready=False, restarts=event.restarts)
+        return _with(pod, gone=now, gone_why=why, ended=True, ready=False, **lives)
+    return _with(pod, ready=False, **lives)
 
 
 def unknown_pods(state: State, evidence: Iterable[Evidence], now: datetime) -> list[PodRecord]:
@@ -117,6 +118,8 @@ def _adopted(state: State, event: ProcessStartedV1, now: datetime) -> PodRecord:
         ready=event.ready,
         was_ready=event.ready,
         restarts=event.restarts,
+        last_end=event.last_end,
+        log=event.log,
         adopted=True,
     )
 

@@ -43,6 +43,8 @@ def pod_event(pod: PodRecord) -> Event:
         "pretended": pod.shape.pretended,
         "ready": pod.ready,
         "restarts": pod.restarts,
+        "last_end": pod.last_end,
+        "log": pod.log,
         "deleting": pod.deleting,
     }
     if pod.node is None:

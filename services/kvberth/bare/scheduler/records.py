@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kvberth_schemas.events import Owner, Resources, SocketMount, Taint, Toleration
+from kvberth_schemas.events import LastEnd, Owner, Resources, SocketMount, Taint, Toleration
 from kvberth_schemas.manifests import LabelSelector, NodeSelector
 from kvberth_schemas.wants import RestartPolicy, Why
 
@@ -78,6 +78,10 @@ class PodRecord(Record):
     ready: bool = False
     was_ready: bool = False
     restarts: int = 0
+    last_end: LastEnd | None = None
+    """How its process last ended."""
+    log: str = ""
+    """Where its process writes to."""
     deleting: bool = False
     why: Why = Why.WANTED
     """What led to its deletion."""

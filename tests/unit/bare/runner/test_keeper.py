@@ -62,6 +62,8 @@ async def test_a_process_that_ended_unwatched_is_recorded_so(tmp_path, life):
     found = store.load()[0][CACHE.stem]
     assert found.message == "ended while no runner watched"
     assert found.found_ended_at is not None
+    assert found.last_end is not None
+    assert found.last_end.message == found.message
 
 
 async def test_a_shortage_of_our_own_says_nothing_about_an_engine():

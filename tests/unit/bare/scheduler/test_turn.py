@@ -7,10 +7,10 @@ import pytest
 
 from kvberth.bare.scheduler.commands import cordon, delete, delete_node, drain, register, scale
 from kvberth.bare.scheduler.lifecycle import Evidence
-from kvberth.bare.scheduler.messages import engine_want
+from kvberth.bare.scheduler.messages import engine_want, pod_event
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import REMEMBERED_AT_MOST, REMEMBERED_FOR, Limits, Seen, turn
-from kvberth_schemas.events import NodeChangedV1, ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, Resources
+from kvberth_schemas.events import LastEnd, NodeChangedV1, ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, Resources
 from kvberth_schemas.requests import ObjectRequest, ScaleRequest
 from kvberth_schemas.wants import Why
 
@@ -122,6 +122,19 @@ def test_evidence_makes_a_pod_ready_and_counts_its_restarts(running, step):
     assert (only(state).ready, only(state).was_ready, only(state).restarts) == (False, True, 1)
     state = step(state, started(pod, restarts=1))
     assert (only(state).ready, only(state).restarts) == (True, 1)
+
+
+def test_a_pod_remembers_how_its_process_last_ended_and_where_its_log_is(running, step):
+    pod = only(running)
+    state = step(running, started(pod, log="/logs/engine.log"))
+    assert (only(state).last_end, only(state).log) == (None, "/logs/engine.log")
+    last = LastEnd(at=pod.created, exit_code=1)
+    state = step(state, ended(pod, restarting=True, exit_code=1, last_end=last, log="/logs/engine.log"))
+    assert only(state).last_end == last
+    state = step(state, started(pod, restarts=1, last_end=last, log="/logs/engine.log"))
+    assert (only(state).last_end, only(state).log) == (last, "/logs/engine.log")
+    said = pod_event(only(state))
+    assert (said.last_end, said.log) == (last, "/logs/engine.log")
 
 
 def test_the_cause_of_a_change_is_the_event_that_said_it(running, moment):
