@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from kvberth.cli.overview import Pod, condition
 from kvberth.cli.status import StatusReader, render, status_reader
 from kvberth_schemas.events import ConditionStatus
 from kvberth_schemas.subjects import Service
+from support.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 MANIFEST = REPOSITORY / "examples" / "llama-3-8b-l20" / "engine-and-kvcache.yaml"
@@ -56,7 +56,7 @@ class Containers:
     program: Path
     image: str
     project: str = field(default_factory=lambda: f"kvberth-test-{os.getpid()}")
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=free_port)
 
     def __call__(self, *arguments: str, within_s: float = 60.0, stdin: str | None = None) -> str:
         """Run podman-compose."""
@@ -137,10 +137,3 @@ async def seen_from_outside(containers: Containers) -> AsyncIterator[Seen]:
     url = f"nats://127.0.0.1:{containers.port}"
     async with Bus(BusSettings(url=url, service=Service.CLI, instance="test")) as bus, status_reader(bus) as reader:
         yield Seen(reader)
-
-
-def free_port() -> int:
-    """Give a TCP port that is free on loopback right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

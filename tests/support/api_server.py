@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -19,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from support.ports import free_port
 
 ASSETS = "KUBEBUILDER_ASSETS"
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
@@ -42,8 +43,8 @@ class ControlPlane:
     """A running control plane; `api_port` and the tokens outlive a restart of the API server."""
 
     directory: Path
-    etcd_port: int = field(default_factory=lambda: free_port())
-    api_port: int = field(default_factory=lambda: free_port())
+    etcd_port: int = field(default_factory=free_port)
+    api_port: int = field(default_factory=free_port)
     admin_token: str = field(default_factory=lambda: secrets.token_hex(16))
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -203,13 +204,6 @@ def control_plane(directory: Path, manifests: Sequence[Path] = ()) -> Iterator[C
         yield plane
     finally:
         plane.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _die_with_parent() -> None:

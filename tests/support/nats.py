@@ -7,11 +7,12 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+from support.ports import free_port
 
 _START_S = 10.0
 
@@ -30,7 +31,7 @@ class NatsServer:
     def __init__(self, directory: Path) -> None:
         self.store = directory / "store"
         self._log = directory / "nats-server.log"
-        self.port = _free_port()
+        self.port = free_port()
         self.process: asyncio.subprocess.Process | None = None
 
     @property
@@ -113,10 +114,3 @@ async def nats_server(directory: Path) -> AsyncIterator[NatsServer]:
         yield server
     finally:
         await server.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -1,5 +1,6 @@
 """What a node agent claims of its state directory, so that a node has one agent."""
 
+from kvberth.bus.readiness import taken_over
 from kvberth.node_agent.settings import NodeAgentSettings
 from kvberth.service import Claim, DirectoryLock
 from kvberth_schemas import names
@@ -16,7 +17,4 @@ def claim_of(settings: NodeAgentSettings) -> Claim:
 
 def deposed_sentence(node: str) -> str:
     """Say why an agent ends that found another one's word on the bus."""
-    return (
-        f"Another agent of the node {node} with a higher term speaks on the bus, so this one ends and leaves its "
-        "directories alone; a node has one agent with one KVBERTH_STATE."
-    )
+    return taken_over(f"agent of the node {node}", "a node has one agent with one KVBERTH_STATE")

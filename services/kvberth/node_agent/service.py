@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
+from kvberth.bus.readiness import lacks_connection, lacks_reading, lacks_saying
 from kvberth.node_agent.claim import claim_of, deposed_sentence
 from kvberth.node_agent.settings import NodeAgentSettings
 from kvberth.node_agent.sockets.evidence import Evidence
@@ -62,7 +63,9 @@ class _Agent:
         )
         async with wants, writer, self._bus.heart([writer]), asyncio.TaskGroup() as group:
             keeper = self._keeper = self._make_keeper(group, writer)
-            self._context.checks.register("wants", lambda: _wants_complaint(wants))
+            url = self._context.settings.nats_url
+            self._context.checks.register("bus", lambda: lacks_connection(self._bus, url))
+            self._context.checks.register("wants", lambda: lacks_reading(wants, "wants of this node"))
             self._context.checks.register("sockets", lambda: self._sockets_complaint(keeper, writer))
             handing_out = group.create_task(self._watches.run(), name="inotify")
             readying = group.create_task(_ready_after_looks(keeper, writer), name="first looks")
@@ -111,11 +114,9 @@ class _Agent:
                 wants.reread()
 
     def _sockets_complaint(self, keeper: Keeper, writer: Writer) -> str | None:
-        if writer.deposed:
-            return deposed_sentence(self._node)
-        if not keeper.looked.is_set():
+        if not keeper.looked.is_set() and not writer.deposed:
             return "Not every directory was looked at yet."
-        return None if writer.complete else "What is known is not all on the bus yet."
+        return lacks_saying(deposed_sentence(self._node), writer)
 
     def _not_found(self, row: Row) -> Event | None:
         """What to say of a row that an earlier life wrote and no want speaks of: only a drop ends the keeping."""
@@ -138,7 +139,3 @@ def _dir_wants(rows: Mapping[EventSubject | WantSubject, Row]) -> dict[CacheKey,
         for subject, row in rows.items()
         if isinstance(subject, WantSubject) and isinstance(row.message, DirWantV1)
     }
-
-
-def _wants_complaint(wants: View) -> str | None:
-    return None if wants.complete else "The wants of this node are not all read yet: is the bus there?"

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from kvberth.bus import Absent, Bus, BusError, BusSettings, Row, Writer
+from kvberth.bus.readiness import lacks_connection, lacks_saying, taken_over
 from kvberth.placement.apply import ApplyError, Backend
 from kvberth.placement.apply.bare import BareBackend
 from kvberth.placement.means import Edge, Make, Means
@@ -32,10 +33,7 @@ _ADOPT_AGAIN_S = 1.0
 _HEARD_S = 1.5  # who is alive says so each second
 _SILENT_S = 5.0
 _STALE = "kvberth.placement.stale.states"
-_DEPOSED = (
-    "Another placement with a higher term speaks on the bus, so this one ends and leaves everything as it is; "
-    "a bus has one placement with one KVBERTH_STATE."
-)
+_DEPOSED = taken_over("placement", "a bus has one placement with one KVBERTH_STATE")
 
 Context = ServiceContext[PlacementSettings]
 
@@ -110,9 +108,9 @@ def _checked(context: Context, bus: Bus, wants: Writer, statuses: Writer) -> Ite
     """Readiness depends on the bus for as long as we place."""
     url = context.settings.nats_url
     checks: dict[str, Callable[[], str | None]] = {
-        "bus": lambda: None if bus.connected else f"No NATS at {url} yet.",
-        "wants": lambda: _complaint(wants),
-        "statuses": lambda: _complaint(statuses),
+        "bus": lambda: lacks_connection(bus, url),
+        "wants": lambda: lacks_saying(_DEPOSED, wants),
+        "statuses": lambda: lacks_saying(_DEPOSED, statuses),
     }
     for name, check in checks.items():
         context.checks.register(name, check)
@@ -246,10 +244,6 @@ def _gone(row: Row) -> Event | None:
     if isinstance(message, KVCacheStatusV1):
         return KVCacheStatusGoneV1(name=message.name, namespace=message.namespace)
     return None
-
-
-def _complaint(writer: Writer) -> str | None:
-    return None if writer.complete else "What is known is not all on the bus yet."
 
 
 def now() -> datetime:

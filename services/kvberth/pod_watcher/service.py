@@ -3,6 +3,7 @@
 import asyncio
 
 from kvberth.bus import Absent, Bus, BusSettings, View, Writer
+from kvberth.bus.readiness import lacks_saying, taken_over
 from kvberth.kube import Client, Election, KubeSettingsError, Leadership, Metrics
 from kvberth.pod_watcher.index import Index
 from kvberth.pod_watcher.owners import Owners
@@ -17,9 +18,8 @@ SERVICE = Service.POD_WATCHER.value
 
 _ENTITIES = (Entity.POD, Entity.NODE, Entity.SPEC)
 _LOOK_S = 1.0  # at whether another one took over, if nothing says that it changed
-_DEPOSED = (
-    "Another writer with a higher term speaks of pods, nodes or KVCaches on this bus, so this one ends; a bus belongs "
-    "to one cluster, and to no bare scheduler beside it."
+_DEPOSED = taken_over(
+    "writer of pods, nodes or KVCaches", "a bus belongs to one cluster, and to no bare scheduler beside it"
 )
 
 Context = ServiceContext[PodWatcherSettings]
@@ -130,7 +130,7 @@ class _Watcher:
             return None  # another one speaks
         if self._writer is None:
             return f"No NATS with its streams at {self._settings.nats_url} yet."
-        return None if self._writer.complete else "What is known is not all on the bus yet."
+        return lacks_saying(_DEPOSED, self._writer)
 
 
 async def _all_said(view: View) -> dict[EventSubject, Event]:

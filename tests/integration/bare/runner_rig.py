@@ -165,15 +165,6 @@ class Rig:
         return said
 
 
-async def until(condition: Callable[[], object], within_s: float = 15.0) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(within_s):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-
-
 @asynccontextmanager
 async def rig() -> AsyncIterator[Rig]:
     """A bus with declared streams, writers of both kinds of wants, and an answer to `register`; no runner yet."""

@@ -14,8 +14,7 @@ import pytest
 
 from kvberth.vineyard import probe
 from support.vineyardd import running_vineyardd, short_directory
-
-from .runner_rig import until
+from support.waiting import until
 
 WITHIN_S = 20.0
 
@@ -32,7 +31,7 @@ class Engine:
     async def until(self, condition: Callable[[str], bool]) -> None:
         """Wait until its log fulfils the condition."""
         try:
-            await until(lambda: condition(self.text()), WITHIN_S)
+            await until(lambda: condition(self.text()), within_s=WITHIN_S)
         except TimeoutError:
             raise AssertionError(self.text()) from None
 

@@ -40,6 +40,7 @@ from kvberth_schemas.requests import (
 from kvberth_schemas.subjects import Entity, Service, Verb, WantKind
 from kvberth_schemas.wants import EngineWantV1
 from support.nats import nats_server
+from support.waiting import until
 
 GI = 2**30
 DEADLINE_S = 15.0
@@ -83,16 +84,6 @@ kind: KVCache
 metadata: {name: bad-unit}
 spec: {replicas: "3", cacheSpec: {image: "x", cpu: "1", memory: 72GB}}
 """
-
-
-async def until(condition, what):
-    """Wait until a condition holds, and return what it gave."""
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            if result := condition():
-                return result
-            await asyncio.sleep(0.02)
-    raise AssertionError(what)
 
 
 class Runner:
@@ -201,7 +192,7 @@ class Cluster:
             pods = [pod for pod in self.active_pods() if pod.uid != not_uid and pod.uid in self.wants()]
             return pods[0] if len(pods) == 1 and len(self.active_pods()) == 1 else None
 
-        return await until(found, "one active, bound pod with a want")
+        return await until(found, what="one active, bound pod with a want")
 
     @asynccontextmanager
     async def runner(self, name, gpus=1):
@@ -248,7 +239,9 @@ async def until_registered(cluster, runner):
                 break
             except BusError:
                 await asyncio.sleep(0.05)
-    await until(lambda: any(node.name == runner.name and node.ready for node in cluster.said(NodeChangedV1)), "ready")
+    await until(
+        lambda: any(node.name == runner.name and node.ready for node in cluster.said(NodeChangedV1)), what="ready"
+    )
 
 
 async def test_an_applied_engine_is_bound_and_wanted_with_the_binding_as_cause(cluster, nodes):
@@ -266,7 +259,7 @@ async def test_an_applied_engine_is_bound_and_wanted_with_the_binding_as_cause(c
     assert isinstance(want, EngineWantV1)
     assert (row.subject.node, want.state, want.grace_s, want.gpus) == ("l20-a", "run", 60, 1)
     assert row.envelope.cause == cluster.row(pod.uid).envelope.id
-    (spec,) = await until(lambda: cluster.said(KVCacheSpecV1), "the spec")
+    (spec,) = await until(lambda: cluster.said(KVCacheSpecV1), what="the spec")
     assert (spec.generation, spec.name) == (1, "llama-kv")
     assert spec.manifest["spec"]["cacheSpec"]["memory"] == "72Gi"
 
@@ -276,11 +269,11 @@ async def test_readiness_and_requests_follow_the_processes_with_their_events_as_
     pod = await cluster.bound()
     event_id = nodes[0].started(pod, gpus=1, restarts=2)
     nodes[0].started(None, role="cache", owner="llama-kv", memory_bytes=72 * GI, cpu_millis=4000)
-    ready = await until(lambda: [item for item in cluster.said(PodReadyV1) if item.ready], "ready")
+    ready = await until(lambda: [item for item in cluster.said(PodReadyV1) if item.ready], what="ready")
     assert ready[0].restarts == 2
     assert cluster.row(pod.uid).envelope.cause == event_id
     asked = Resources(cpu_millis=5000, memory_bytes=72 * GI, gpus=1)
-    await until(lambda: [item for item in cluster.said(NodeChangedV1) if item.requested == asked], "requested")
+    await until(lambda: [item for item in cluster.said(NodeChangedV1) if item.requested == asked], what="requested")
 
 
 async def test_an_engine_moves_off_a_cordoned_node_and_its_want_goes_when_it_ended(cluster, nodes):
@@ -292,14 +285,14 @@ async def test_an_engine_moves_off_a_cordoned_node_and_its_want_goes_when_it_end
     await cluster.ask(Verb.DELETE, ObjectRequest(kind="Pod", name=old.name))
     new = await cluster.bound(not_uid=old.uid)
     assert new.node == "l20-b"
-    await until(lambda: cluster.wants()[old.uid].message.state == "stop", "the stop")
+    await until(lambda: cluster.wants()[old.uid].message.state == "stop", what="the stop")
     assert not cluster.said(PodGoneV1)
     reply = await cluster.ask(
         Verb.WORKLOAD, WorkloadRequest(namespace="default", kind="Deployment", name="llama"), WorkloadReply
     )
     assert (reply.found, reply.wanted, reply.bound, reply.deleting) == (True, 1, 1, 1)
     event_id = a.ended(old)
-    (gone,) = await until(lambda: cluster.said(PodGoneV1), "gone")
+    (gone,) = await until(lambda: cluster.said(PodGoneV1), what="gone")
     assert (gone.uid, gone.node, gone.workload.wanted) == (old.uid, "l20-a", 1)
     assert cluster.row(old.uid).envelope.cause == event_id
     await only_want_left(cluster, new.uid)
@@ -310,7 +303,7 @@ async def only_want_left(cluster, uid):
     async with asyncio.timeout(DEADLINE_S):
         while True:
             async with cluster.client.view([subjects.wants_of(WantKind.ENGINE)]) as view:
-                await until(lambda view=view: view.complete, "the wants")
+                await until(lambda view=view: view.complete, what="the wants")
                 if {subject.object for subject in view.rows} == {uid}:
                     return
             await asyncio.sleep(0.05)
@@ -321,17 +314,17 @@ async def test_broken_documents_are_refused_by_field_and_the_others_accepted(clu
     fields = {item.field for item in reply.results if str(item.outcome) == "refused"}
     assert fields == {"spec.replicas", "spec.cacheSpec.memory"}
     assert [item.name for item in reply.results if str(item.outcome) == "accepted"] == ["llama-kv"]
-    specs = await until(lambda: cluster.said(KVCacheSpecV1), "the spec")
+    specs = await until(lambda: cluster.said(KVCacheSpecV1), what="the spec")
     assert [spec.name for spec in specs] == ["llama-kv"]
 
 
 async def test_a_deleted_kvcache_is_gone_by_the_users_word_also_after_a_kill_and_a_wiped_bus(cluster, nodes):
     await cluster.apply(KVCACHE)
-    await until(lambda: cluster.said(KVCacheSpecV1), "the spec")
+    await until(lambda: cluster.said(KVCacheSpecV1), what="the spec")
     await cluster.ask(Verb.DELETE, ObjectRequest(kind="KVCache", name="llama-kv"))
-    assert (await until(lambda: cluster.said(KVCacheGoneV1), "gone"))[0].by_user
+    assert (await until(lambda: cluster.said(KVCacheGoneV1), what="gone"))[0].by_user
     await restart_with_a_wiped_bus(cluster)
-    assert (await until(lambda: cluster.said(KVCacheGoneV1), "gone again"))[0].by_user
+    assert (await until(lambda: cluster.said(KVCacheGoneV1), what="gone again"))[0].by_user
 
 
 async def restart_with_a_wiped_bus(cluster):
@@ -339,7 +332,7 @@ async def restart_with_a_wiped_bus(cluster):
     await cluster.nats.kill()
     cluster.nats.wipe()
     await cluster.nats.start()
-    await until(lambda: not cluster.events.rows, "an empty stream")
+    await until(lambda: not cluster.events.rows, what="an empty stream")
     await cluster.start()
 
 
@@ -348,28 +341,28 @@ async def test_after_a_kill_and_a_wiped_bus_the_same_pods_come_back_and_nothing_
     await cluster.apply(ENGINE, KVCACHE)
     pod = await cluster.bound()
     a.started(pod)
-    await until(lambda: cluster.said(PodReadyV1), "ready")
+    await until(lambda: cluster.said(PodReadyV1), what="ready")
     (spec,) = cluster.said(KVCacheSpecV1)
     await restart_with_a_wiped_bus(cluster)
     back = await cluster.bound()
     assert (back.uid, back.node, back.ready) == (pod.uid, pod.node, True)
-    (again,) = await until(lambda: cluster.said(KVCacheSpecV1), "the spec")
+    (again,) = await until(lambda: cluster.said(KVCacheSpecV1), what="the spec")
     assert (again.uid, again.generation, again.created) == (spec.uid, spec.generation, spec.created)
     assert cluster.wants()[pod.uid].message.state == "run"
-    await until(lambda: len(cluster.said(NodeChangedV1)) == 2, "both nodes")
+    await until(lambda: len(cluster.said(NodeChangedV1)) == 2, what="both nodes")
     assert not cluster.said(PodGoneV1)
 
 
 async def test_a_restarted_scheduler_says_nothing_anew_that_the_stream_holds_already(cluster, nodes):
     await cluster.apply(ENGINE, KVCACHE)
     pod = await cluster.bound()
-    (spec,) = await until(lambda: cluster.said(KVCacheSpecV1), "the spec")
+    (spec,) = await until(lambda: cluster.said(KVCacheSpecV1), what="the spec")
     pod_id = cluster.row(pod.uid).envelope.id
     term = cluster.wants()[pod.uid].message.term
     code, _ = await cluster.end()
     assert code == 0
     await cluster.start()
-    await until(lambda: cluster.wants()[pod.uid].message.term > term, "the want under the new term")
+    await until(lambda: cluster.wants()[pod.uid].message.term > term, what="the want under the new term")
     assert cluster.row(pod.uid).envelope.id == pod_id
     assert cluster.said(KVCacheSpecV1) == [spec]
 
@@ -379,7 +372,7 @@ async def test_a_scheduler_that_lost_its_directory_takes_over_what_runs(cluster,
     await cluster.apply(ENGINE)
     pod = await cluster.bound()
     a.started(pod, gpus=1, workload="Deployment/llama", model="llama")
-    await until(lambda: cluster.said(PodReadyV1), "ready")
+    await until(lambda: cluster.said(PodReadyV1), what="ready")
     await cluster.end(signal.SIGKILL)
     for path in sorted((cluster.state / "scheduler").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
@@ -394,7 +387,7 @@ async def test_a_scheduler_that_lost_its_directory_takes_over_what_runs(cluster,
             item for item in cluster.said(PodReadyV1) if item.uid == pod.uid and item.workload.uid != pod.workload.uid
         ]
 
-    (adopted,) = await until(owned_again, "the pod under its new owner")
+    (adopted,) = await until(owned_again, what="the pod under its new owner")
     assert (adopted.node, adopted.workload.wanted) == ("l20-a", 1)
     assert len(cluster.active_pods()) == 1
     assert not cluster.said(PodGoneV1)
@@ -413,14 +406,14 @@ async def test_a_silent_nodes_engines_go_elsewhere_after_the_eviction_time_and_s
             await cluster.apply(ENGINE)
             old = await cluster.bound()
             assert old.node == "l20-a"
-        await until(lambda: [node for node in cluster.said(NodeChangedV1) if not node.ready], "not ready")
+        await until(lambda: [node for node in cluster.said(NodeChangedV1) if not node.ready], what="not ready")
         new = await cluster.bound(not_uid=old.uid)
         assert new.node == "l20-b"
         assert not cluster.said(PodGoneV1)
         await cluster.ask(Verb.DELETE_NODE, NodeRequest(node="l20-a"))
-        (gone,) = await until(lambda: cluster.said(PodGoneV1), "gone")
+        (gone,) = await until(lambda: cluster.said(PodGoneV1), what="gone")
         assert gone.uid == old.uid
-        assert [node.name for node in await until(lambda: cluster.said(NodeGoneV1), "the node's end")] == ["l20-a"]
+        assert [node.name for node in await until(lambda: cluster.said(NodeGoneV1), what="the node's end")] == ["l20-a"]
 
 
 async def test_a_dead_bus_is_not_the_loss_of_every_node(cluster):
@@ -435,9 +428,9 @@ async def test_a_dead_bus_is_not_the_loss_of_every_node(cluster):
         await cluster.nats.kill()
         await asyncio.sleep(6)  # the time that must not count: longer than the eviction time
         await cluster.nats.start()
-        await until(lambda: cluster.events.complete, "the bus")
+        await until(lambda: cluster.events.complete, what="the bus")
         await cluster.ask(Verb.CORDON, NodeRequest(node="l20-b"))
-        await until(lambda: [item for item in cluster.said(NodeChangedV1) if item.unschedulable], "the cordon")
+        await until(lambda: [item for item in cluster.said(NodeChangedV1) if item.unschedulable], what="the cordon")
         assert not [item for item in heard if isinstance(item, NodeChangedV1) and not item.ready]
         assert cluster.active_pods()[0].uid == pod.uid
 

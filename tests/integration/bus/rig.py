@@ -1,7 +1,5 @@
 """What the bus's tests share: buses, messages, conditions with a deadline, and a plain client that plays the others."""
 
-import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -22,15 +20,6 @@ from kvberth_schemas.wants import DirWantV1, Why
 
 SOCKETS = [subjects.events_of(Entity.SOCKET)]
 DIRS = [subjects.wants_of(WantKind.DIR)]
-
-
-async def until(look: Callable[[], Any], timeout_s: float = 10.0) -> float:
-    """Wait until `look` gives something true, and return how long that took."""
-    start = time.monotonic()
-    async with asyncio.timeout(timeout_s):
-        while not look():  # noqa: ASYNC110 - the condition is somebody else's: there is no event
-            await asyncio.sleep(0.005)
-    return time.monotonic() - start
 
 
 class Counts:

@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nats.js.errors import NoStreamResponseError
 
-from integration.bus.rig import SOCKETS, declaring, lost, make_bus, plain, say, socket, sockets_writer, until
+from integration.bus.rig import SOCKETS, declaring, lost, make_bus, plain, say, socket, sockets_writer
 from kvberth_schemas.events import SocketLostV1
 from support.nats import NatsServer, nats_server
+from support.waiting import until
 
 NAMES = st.sampled_from("abc")
 STEPS = st.one_of(
@@ -46,8 +47,8 @@ async def _run(steps):
                         writer.ready()
                         rest = await _walk(rest, server, agent, writer, desired)
                         if not rest:
-                            await until(lambda writer=writer: writer.complete and view.complete, 15)
-                            await until(lambda: _shown(view) == desired and not view.unreadable, 15)
+                            await until(lambda writer=writer: writer.complete and view.complete, within_s=15)
+                            await until(lambda: _shown(view) == desired and not view.unreadable, within_s=15)
                             return
 
 

@@ -4,13 +4,14 @@ import asyncio
 from datetime import UTC, datetime
 from unittest.mock import patch
 
-from integration.bus.rig import SOCKETS, declaring, lost, make_bus, plain, socket, sockets_writer, until
+from integration.bus.rig import SOCKETS, declaring, lost, make_bus, plain, socket, sockets_writer
 from kvberth.bus import BusTimeout, Clock
 from kvberth.bus.bus import Bus
 from kvberth.bus.settings import BusSettings
 from kvberth_schemas.alive import Alive
 from kvberth_schemas.registry import encode
 from kvberth_schemas.subjects import AliveSubject, Service
+from support.waiting import seconds_until, until
 
 AGENT = (Service.NODE_AGENT, "a")
 
@@ -38,7 +39,7 @@ async def test_a_writer_is_fresh_once_it_is_complete_and_not_before(server):
         assert live.age_s(*AGENT) is None
         writer.put(socket(), lost())
         writer.ready()
-        assert await until(lambda: live.fresh(*AGENT)) < 2.5
+        assert await seconds_until(lambda: live.fresh(*AGENT)) < 2.5
         assert live.nodes(Service.NODE_AGENT) == {"a"}
         assert (live.age_s(*AGENT) or 0) < 1.5
 
@@ -157,6 +158,6 @@ async def test_freshness_ends_with_the_stream_it_was_about_and_comes_back_with_t
         await server.start()
         await until(lambda: reader.streams.events_created)
         assert not live.fresh(*AGENT)
-        assert await until(lambda: live.fresh(*AGENT)) < 5
+        assert await seconds_until(lambda: live.fresh(*AGENT)) < 5
         assert view.complete
         assert socket() in view.rows

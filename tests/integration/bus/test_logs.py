@@ -6,12 +6,13 @@ from unittest.mock import patch
 
 import pytest
 
-from integration.bus.rig import Counts, declaring, history, lost, plain, say, socket, until
+from integration.bus.rig import Counts, declaring, history, lost, plain, say, socket
 from kvberth.bus import BodyTooLong, NotOurs
 from kvberth_schemas import subjects
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.events import CachePlacedV1
 from kvberth_schemas.subjects import Entity
+from support.waiting import until
 
 SUBJECT = subjects.cache("default", "kv")
 PATTERN = subjects.events_of(Entity.CACHE)

@@ -23,7 +23,6 @@ from integration.bus.rig import (
     say,
     socket,
     sockets_writer,
-    until,
 )
 from kvberth.bus import Absent, BusSettings, BusTimeout
 from kvberth.bus.connection import Connection
@@ -34,6 +33,7 @@ from kvberth.bus.session import Session
 from kvberth_schemas.events import SocketGoneV1
 from kvberth_schemas.subjects import EVENTS_STREAM, WANTS_STREAM, Service
 from support.nats import NatsServer
+from support.waiting import seconds_until, until
 
 
 async def test_the_start_order_does_not_matter(tmp_path):
@@ -46,7 +46,7 @@ async def test_the_start_order_does_not_matter(tmp_path):
         await server.start()
         try:
             async with declaring(server.url):
-                assert await until(lambda: writer.complete and view.complete and socket() in view.rows) < 5
+                assert await seconds_until(lambda: writer.complete and view.complete and socket() in view.rows) < 5
         finally:
             await server.kill()
 
@@ -76,7 +76,7 @@ async def test_a_peer_that_speaks_no_nats_is_tried_again_until_it_is_a_nats_serv
         await stranger.wait_closed()
         await server.start()
         try:
-            assert await until(lambda: bus.connected) < 5
+            assert await seconds_until(lambda: bus.connected) < 5
         finally:
             await server.kill()
 
@@ -95,11 +95,14 @@ async def test_after_a_kill_views_and_writers_are_complete_again_within_five_sec
         await until(lambda: len(view.rows) == 3 and writer.complete)
         generation = view.generation
         await server.kill()
-        assert await until(lambda: not (agent.connected or reader.connected or view.complete or writer.complete)) < 1
+        assert (
+            await seconds_until(lambda: not (agent.connected or reader.connected or view.complete or writer.complete))
+            < 1
+        )
         writer.put(socket("changes"), lost("changes", "meanwhile"))
         writer.forget(socket("vanishes"))
         await server.start()
-        assert await until(lambda: view.complete and writer.complete) < 5
+        assert await seconds_until(lambda: view.complete and writer.complete) < 5
         await until(lambda: isinstance(view.rows[socket("vanishes")].message, SocketGoneV1))
         await until(lambda: "meanwhile" in messages_of(view.rows))
         assert view.generation > generation
@@ -111,9 +114,9 @@ async def test_after_an_orderly_stop_a_view_is_complete_again(server):
     async with declaring(server.url) as bus, bus.view(SOCKETS) as view:
         await until(lambda: view.complete)
         await server.stop()
-        await until(lambda: not view.complete, 1)
+        await until(lambda: not view.complete, within_s=1)
         await server.start()
-        assert await until(lambda: view.complete) < 5
+        assert await seconds_until(lambda: view.complete) < 5
 
 
 async def test_on_a_wiped_server_views_are_unknown_and_then_hold_the_writers_state_again(server):
@@ -131,7 +134,7 @@ async def test_on_a_wiped_server_views_are_unknown_and_then_hold_the_writers_sta
         await server.kill()
         server.wipe()
         await server.start()
-        assert await until(lambda: view.complete and writer.complete and socket() in view.rows) < 5
+        assert await seconds_until(lambda: view.complete and writer.complete and socket() in view.rows) < 5
         assert set(view.rows) == {socket()}, "what the old stream held is no more"
         assert view.rows[socket()].envelope.id == name
         assert created != reader.streams.events_created == agent.streams.events_created
@@ -158,13 +161,13 @@ async def test_a_frozen_server_is_noticed_within_three_seconds_and_nothing_is_lo
         server.freeze()
         for number in range(200):
             writer.put(socket(f"kv-{number}"), lost(f"kv-{number}", "frozen"))
-        assert await until(lambda: not (agent.connected or reader.connected)) < 3.6
+        assert await seconds_until(lambda: not (agent.connected or reader.connected)) < 3.6
         assert not view.complete
         assert not writer.complete
         writer.put(socket("kv-0"), lost("kv-0", "changed"))
         await asyncio.sleep(2)
         server.resume()
-        await until(lambda: view.complete and writer.complete, 8)
+        await until(lambda: view.complete and writer.complete, within_s=8)
         await until(lambda: len(view.rows) == 200 and view.rows[socket("kv-0")].message == lost("kv-0", "changed"))
 
 
@@ -200,8 +203,8 @@ async def test_a_stream_that_was_deleted_and_declared_again_under_open_views_is_
             await client.jsm().add_stream(config)
         for number in range(100):
             writer.put(socket(f"kv-{number}"), lost(f"kv-{number}", "new"))
-        await until(lambda: len(view.rows) == 100 and set(messages_of(view.rows)) == {"new"}, 7)
-        await until(lambda: view.complete and wants.complete and len(wants.rows) == 1, 7)
+        await until(lambda: len(view.rows) == 100 and set(messages_of(view.rows)) == {"new"}, within_s=7)
+        await until(lambda: view.complete and wants.complete and len(wants.rows) == 1, within_s=7)
         await until(lambda: writer.complete and dirs.complete)
 
 
@@ -213,7 +216,7 @@ async def test_a_deleted_stream_is_declared_again(server):
         async with plain(server.url) as client:
             await client.jsm().delete_stream(EVENTS_STREAM)
         generation = view.generation
-        await until(lambda: view.generation > generation and view.complete and socket() in view.rows, 9)
+        await until(lambda: view.generation > generation and view.complete and socket() in view.rows, within_s=9)
 
 
 async def test_a_stream_with_another_configuration_is_corrected(server):
@@ -272,7 +275,7 @@ async def test_a_dead_read_loop_is_noticed_and_replaced(server):
         with patch.object(first._client._ps, "parse", broken):
             await until(lambda: first._client._reading_task.done())
             assert first._client.is_connected, "nats-py believes that all is well"
-            assert await until(lambda: not bus.connected) < 4
+            assert await seconds_until(lambda: not bus.connected) < 4
         await say(client, socket(), lost(), "1")
         await until(lambda: view.complete and socket() in view.rows)
         assert counts.counted["disconnects"] == 1

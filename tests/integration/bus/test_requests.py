@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from integration.bus.rig import Counts, make_bus, plain, until
+from integration.bus.rig import Counts, make_bus, plain
 from kvberth.bus import BusError, BusTimeout, NoResponder
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.requests import (
@@ -20,6 +20,7 @@ from kvberth_schemas.requests import (
     WorkloadRequest,
 )
 from kvberth_schemas.subjects import Service, Verb, api
+from support.waiting import until
 
 ACCEPTED = Reply(results=(Result(kind="Node", namespace=None, name="a", outcome=Outcome.ACCEPTED),))
 WORKLOAD = WorkloadRequest(namespace="default", kind="Deployment", name="engine")

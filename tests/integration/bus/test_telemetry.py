@@ -6,8 +6,9 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from integration.bus.rig import SOCKETS, declaring, lost, make_bus, plain, say, socket, sockets_writer, until
+from integration.bus.rig import SOCKETS, declaring, lost, make_bus, plain, say, socket, sockets_writer
 from kvberth.service import Telemetry
+from support.waiting import until
 
 
 @pytest.fixture
@@ -48,7 +49,9 @@ async def test_the_age_of_a_silent_view_grows(server, telemetry):
     async with declaring(server.url, telemetry) as bus, bus.view(SOCKETS) as view:
         await until(lambda: view.complete)
         server.freeze()
-        await until(lambda: float(_value(telemetry.metrics_text().decode(), "kvberth_bus_view_age_seconds")) > 1.5, 4)
+        await until(
+            lambda: float(_value(telemetry.metrics_text().decode(), "kvberth_bus_view_age_seconds")) > 1.5, within_s=4
+        )
         assert view.age_s > 1.5
         server.resume()
 

@@ -15,13 +15,13 @@ from integration.bus.rig import (
     say,
     socket,
     sockets_writer,
-    until,
 )
 from kvberth_schemas import subjects
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.events import NodeGoneV1
 from kvberth_schemas.registry import encode
 from kvberth_schemas.subjects import EVENTS_STREAM
+from support.waiting import until
 
 GOOD = headers(socket(), lost(), "bad-1")
 KINDS = {
@@ -114,7 +114,7 @@ async def test_garbage_over_a_living_row_is_overwritten_at_once(server):
         writer.ready()
         assert await writer.flushed(5)
         await client.jetstream().publish(str(socket()), b"garbage")
-        await until(lambda: len(view.rows) == 1 and view.rows[socket()].sequence == 3, 2)
+        await until(lambda: len(view.rows) == 1 and view.rows[socket()].sequence == 3, within_s=2)
         assert list(messages_of(view.rows)) == ["true"]
 
 

@@ -21,14 +21,15 @@ from integration.bus.rig import (
     say,
     socket,
     sockets_writer,
-    until,
 )
 from kvberth.bus import Absent, BodyTooLong, BusError, NotOurs
+from kvberth.bus.readiness import lacks_saying, taken_over
 from kvberth_schemas import subjects
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.events import SocketGoneV1
 from kvberth_schemas.registry import encode
 from kvberth_schemas.subjects import EVENTS_STREAM, WANTS_STREAM, Entity, Service
+from support.waiting import seconds_until, until
 
 
 async def test_what_a_writer_puts_is_what_a_view_shows(server):
@@ -52,7 +53,7 @@ async def test_what_a_writer_puts_is_what_a_view_shows(server):
 
 async def test_a_view_of_an_empty_stream_is_complete(server):
     async with declaring(server.url) as bus, bus.view(SOCKETS) as sockets, bus.view(DIRS) as wants:
-        assert await until(lambda: sockets.complete and wants.complete) < 2
+        assert await seconds_until(lambda: sockets.complete and wants.complete) < 2
         assert not sockets.rows
         assert not wants.rows
 
@@ -247,8 +248,8 @@ async def test_what_others_say_on_our_subjects_is_overwritten_at_once(server):
             assert await writer.flushed(5)
             await say(client, socket(), lost(message="lies"), "foreign-1")
             await say(client, socket("unknown"), lost("unknown"), "foreign-2")
-            await until(lambda: "lies" not in messages_of(view.rows) and socket("unknown") in view.rows, 2)
-            await until(lambda: isinstance(view.rows[socket("unknown")].message, SocketGoneV1), 2)
+            await until(lambda: "lies" not in messages_of(view.rows) and socket("unknown") in view.rows, within_s=2)
+            await until(lambda: isinstance(view.rows[socket("unknown")].message, SocketGoneV1), within_s=2)
             await until(lambda: writer.complete)
         assert counts.counted["overwritten"] == 2
         assert await history(client, socket()) == ["kvberth.socket.lost.v1"] * 3
@@ -272,13 +273,14 @@ async def test_two_equal_writers_do_not_fight_as_fast_as_they_can_and_starve_not
         await asyncio.sleep(2)
         before = (await client.jsm().stream_info(EVENTS_STREAM)).state.last_seq
         first.put(socket("quiet"), lost("quiet", "still served"))
-        await until(lambda: "still served" in messages_of(view.rows), 1)
+        await until(lambda: "still served" in messages_of(view.rows), within_s=1)
         await asyncio.sleep(2)
         after = (await client.jsm().stream_info(EVENTS_STREAM)).state.last_seq
         assert after - before < 20 * 2 * 10
 
 
 async def test_a_deposed_writer_says_nothing_more(server):
+    sentence = taken_over("placement", "a bus has one")
     async with (
         declaring(server.url, term=4) as old,
         plain(server.url) as client,
@@ -287,6 +289,7 @@ async def test_a_deposed_writer_says_nothing_more(server):
         deposed.put(directory(), keep(term=4))
         deposed.ready()
         assert await deposed.flushed(5)
+        assert lacks_saying(sentence, deposed) is None
         async with (
             make_bus(server.url, Service.PLACEMENT, term=5) as new,
             new.writer(DIRS, absent=Absent.KEEP) as writer,
@@ -297,6 +300,7 @@ async def test_a_deposed_writer_says_nothing_more(server):
             assert not writer.deposed
         await until(lambda: deposed.deposed)
         assert not deposed.complete
+        assert lacks_saying(sentence, deposed) == sentence
         deposed.put(directory(), keep(term=4, mode=0o711))
         deposed.put(directory("more"), keep("more", term=4))
         assert not await deposed.flushed(1)

@@ -99,10 +99,3 @@ async def running_agent(
         finally:
             events.cancel()
             keeper.stop()
-
-
-async def eventually(condition, seconds=5.0):
-    """Poll a condition that nothing announces."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 -- the condition is somebody else's (a file, a process)
-            await asyncio.sleep(0.01)

@@ -11,10 +11,11 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
-from integration.node_agent.running_agent import K, eventually, running_agent
+from integration.node_agent.running_agent import K, running_agent
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant
 from kvberth.service import Telemetry
 from support.vineyardd import running_vineyardd
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -46,9 +47,9 @@ async def test_a_directory_is_made_with_the_mode_and_repaired_when_it_changes(ag
     await agent.heard.until_word("lost missing")
     assert mode_of(agent.directory) == 0o2770
     agent.want(mode=0o755)
-    await eventually(lambda: mode_of(agent.directory) == 0o755)
+    await until(lambda: mode_of(agent.directory) == 0o755)
     agent.directory.chmod(0)
-    await eventually(lambda: mode_of(agent.directory) == 0o755)
+    await until(lambda: mode_of(agent.directory) == 0o755)
 
 
 async def test_a_directory_that_is_removed_is_made_again_and_a_daemon_in_it_found(agent):
@@ -57,7 +58,7 @@ async def test_a_directory_that_is_removed_is_made_again_and_a_daemon_in_it_foun
         await agent.heard.until_word(f"ready {daemon.incarnation}")
         shutil.rmtree(agent.directory)
         await agent.heard.until_word("lost missing")
-        await eventually(agent.directory.is_dir)
+        await until(agent.directory.is_dir)
     async with running_vineyardd(agent.socket) as daemon:
         await agent.heard.until_word(f"ready {daemon.incarnation}", seconds=2.0)
 
@@ -66,7 +67,7 @@ async def test_a_directory_that_is_replaced_is_watched_in_its_place(agent):
     agent.want()
     await agent.heard.until_word("lost missing")
     agent.directory.rename(agent.root / "old")
-    await eventually(agent.directory.is_dir)
+    await until(agent.directory.is_dir)
     async with running_vineyardd(agent.root / "old" / "vineyard.sock"), running_vineyardd(agent.socket) as daemon:
         await agent.heard.until_word(f"ready {daemon.incarnation}")
 
@@ -155,7 +156,7 @@ async def test_a_drop_says_gone_and_empties_the_directory_later_but_keeps_it(roo
         await agent.heard.until_word("gone")
         assert agent.heard.causes[-1][0] == cause
         assert (agent.directory / "clients").exists()
-        await eventually(lambda: not list(agent.directory.iterdir()))
+        await until(lambda: not list(agent.directory.iterdir()))
         assert agent.directory.is_dir()
         async with running_vineyardd(agent.socket):
             assert agent.heard.words[-1] == "gone"
@@ -176,9 +177,9 @@ async def _drop_while_somebody_answers(root):
             agent.want("drop")
             await agent.heard.until_word("gone")
             with pytest.raises(TimeoutError):
-                await eventually(lambda: not agent.socket.exists(), seconds=0.5)
+                await until(lambda: not agent.socket.exists(), within_s=0.5)
             await daemon.kill()
-            await eventually(lambda: not agent.socket.exists())
+            await until(lambda: not agent.socket.exists())
 
 
 async def test_a_new_keep_in_time_leaves_everything_as_it_was(root):
@@ -191,7 +192,7 @@ async def test_a_new_keep_in_time_leaves_everything_as_it_was(root):
         agent.want("keep")
         await agent.heard.until_word("lost missing")
         with pytest.raises(TimeoutError):
-            await eventually(lambda: not (agent.directory / "kept").exists(), seconds=0.5)
+            await until(lambda: not (agent.directory / "kept").exists(), within_s=0.5)
 
 
 async def test_wants_that_vanish_change_nothing(agent):
@@ -213,7 +214,7 @@ async def test_a_directory_of_an_earlier_life_is_watched_on_without_a_want_but_n
         assert agent.heard.causes[-1] == (None, None)
         assert mode_of(agent.directory) == 0o711
         agent.keeper.apply({K: DirWant("1", "keep", 0o700, None)})
-        await eventually(lambda: mode_of(agent.directory) == 0o700)
+        await until(lambda: mode_of(agent.directory) == 0o700)
 
 
 async def test_a_want_is_handled_in_the_trace_that_brought_it_and_what_comes_later_is_not(root):

@@ -12,13 +12,13 @@ import nats
 import psutil
 import pytest
 
-from integration.node_agent.running_agent import eventually
 from kvberth.bus import Absent, Bus, BusSettings
 from kvberth_schemas import names, subjects
 from kvberth_schemas.subjects import Service, WantKind
 from kvberth_schemas.wants import DirWantV1, Why
 from support.nats import nats_server
 from support.vineyardd import running_vineyardd
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -206,7 +206,7 @@ async def test_a_wiped_bus_hears_everything_again(server, placement, root, tmp_p
 async def test_an_agent_starts_without_a_bus_and_stops_within_its_time(server, root, tmp_path):
     await server.stop()
     async with agent_process(server, root, tmp_path / "state") as process:
-        await eventually(lambda: list((tmp_path / "state" / "services").glob("node_agent*.json")), seconds=15)
+        await until(lambda: list((tmp_path / "state" / "services").glob("node_agent*.json")), within_s=15)
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
@@ -216,7 +216,7 @@ async def test_an_agent_starts_without_a_bus_and_stops_within_its_time(server, r
 async def test_a_second_agent_of_a_node_is_refused_with_a_sentence(server, root, tmp_path):
     state = tmp_path / "state"
     async with agent_process(server, root, state):
-        await eventually(lambda: list((state / "services").glob("node_agent*.json")), seconds=15)
+        await until(lambda: list((state / "services").glob("node_agent*.json")), within_s=15)
         async with agent_process(server, root, state, stderr=asyncio.subprocess.PIPE) as second:
             text = await asyncio.wait_for(second.stderr.read(), 15)
             assert await second.wait() == 1

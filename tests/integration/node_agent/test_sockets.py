@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from integration.node_agent.running_agent import K, eventually, running_agent
+from integration.node_agent.running_agent import K, running_agent
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant
 from kvberth.node_agent.sockets.watcher import Pace
 from kvberth.vineyard import Client
 from support.descriptors import open_descriptors
 from support.hostile_peer import hostile_peer
 from support.vineyardd import running_vineyardd
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -206,4 +207,4 @@ async def test_nothing_is_left_open_after_the_agent_ends(root):
         agent.want()
         async with running_vineyardd(agent.socket) as daemon:
             await agent.heard.until_word(f"ready {daemon.incarnation}")
-    await eventually(lambda: open_descriptors() == before)
+    await until(lambda: open_descriptors() == before)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +18,6 @@ from kvberth_schemas.requests import WorkloadReply, WorkloadRequest
 from kvberth_schemas.subjects import Entity, EventSubject, Service, Verb, WantKind, events_of, wants_of
 from kvberth_schemas.wants import CacheWantV1, DirWantV1
 from support.placement_world import NAMESPACE, World
-
-
-async def until(look: Callable[[], Any], timeout_s: float = 10.0) -> Any:
-    """Wait until `look` gives something true, and return it."""
-    async with asyncio.timeout(timeout_s):
-        while not (found := look()):  # noqa: ASYNC110 -- the condition is somebody else's: there is no event
-            await asyncio.sleep(0.01)
-    return found
 
 
 @asynccontextmanager

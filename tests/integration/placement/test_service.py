@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.placement.actors import Cluster, cluster, placement, until
+from integration.placement.actors import Cluster, cluster, placement
 from kvberth.bus import Bus, BusSettings, Row
 from kvberth.service import ServiceError
 from kvberth_schemas import subjects
@@ -18,6 +18,7 @@ from kvberth_schemas.subjects import Service, WantKind
 from kvberth_schemas.wants import Why
 from support.nats import NatsServer, nats_server
 from support.placement_world import NAMESPACE
+from support.waiting import until
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ async def test_a_cache_whose_engine_does_not_return_is_removed_when_its_linger_e
         found.world.engine_gone("u1", "a")
         found.publish()
         await until(lambda: "kept for at most 6 s" in _message(found, "Placed"))
-        await until(lambda: found.wanted("a") == "stop", 8.0)  # looked at every 5 s, that would be after 10 s
+        await until(lambda: found.wanted("a") == "stop", within_s=8.0)  # looked at every 5 s, that would be after 10 s
 
 
 async def test_a_restart_takes_over_what_was_asked_for_and_changes_nothing(server, state):
@@ -154,9 +155,9 @@ async def test_a_wiped_bus_gets_every_want_again_and_no_cache_is_stopped(server,
         await server.kill()
         server.wipe()
         await server.start()
-        await until(lambda: found.states.complete and found.wants.complete and found.status(), 30)
-        await until(lambda: found.wanted("a") == "run", 30)
-        await until(lambda: found.ready() == "True AllServed", 30)
+        await until(lambda: found.states.complete and found.wants.complete and found.status(), within_s=30)
+        await until(lambda: found.wanted("a") == "run", within_s=30)
+        await until(lambda: found.ready() == "True AllServed", within_s=30)
 
 
 async def test_a_silent_scheduler_turns_status_unknown_and_freezes(server, state):
@@ -167,7 +168,7 @@ async def test_a_silent_scheduler_turns_status_unknown_and_freezes(server, state
             view = bus.view([subjects.events_of(subjects.Entity.STATUS)])
             async with view:
                 reader = Cluster(found.world, view, view)
-                await until(lambda: reader.ready() == "Unknown SourceStale", 15)
+                await until(lambda: reader.ready() == "Unknown SourceStale", within_s=15)
 
 
 async def test_a_kvcache_deleted_by_its_user_goes_with_its_status(server, state):

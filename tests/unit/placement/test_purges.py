@@ -7,6 +7,7 @@ from kvberth.bus import BusTimeout
 from kvberth.placement.apply.purges import Purges
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import WantKind
+from support.waiting import until
 
 A, B = (subjects.want(WantKind.CACHE, node, "default", "kv") for node in "ab")
 
@@ -39,12 +40,6 @@ async def running(stream):
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-async def until(condition):
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 -- the stream announces nothing
-            await asyncio.sleep(0.001)
 
 
 async def test_what_is_done_is_removed_once():

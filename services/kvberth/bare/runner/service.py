@@ -21,6 +21,7 @@ from kvberth.bare.runner.roles import NodeRoles
 from kvberth.bare.runner.settings import RunnerSettings
 from kvberth.bare.runner.wantbook import WantBook
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
+from kvberth.bus.readiness import lacks_connection, lacks_reading, lacks_saying, taken_over
 from kvberth.service import ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1
@@ -160,24 +161,11 @@ def _bus_settings(settings: RunnerSettings, term: int) -> BusSettings:
 
 
 def _deposed(node: str) -> str:
-    return (
-        f"Another runner of the node {node} with a higher term speaks on the bus, so this one ends and leaves its "
-        "processes alone; a node has one runner with one KVBERTH_STATE."
-    )
+    return taken_over(f"runner of the node {node}", "a node has one runner with one KVBERTH_STATE")
 
 
 def _register_checks(context: ServiceContext[RunnerSettings], bus: Bus, view: View, writer: Writer) -> None:
-    url = context.settings.nats_url
-
-    def wants() -> str | None:
-        if not bus.connected:
-            return f"There is no connection to {url}."
-        return None if view.complete else "The wants have not been read completely."
-
-    def says() -> str | None:
-        if writer.deposed:
-            return _deposed(context.settings.node)
-        return None if writer.reconciled else "What the bus has of this node's processes has not been compared yet."
-
-    context.checks.register("wants", wants)
-    context.checks.register("processes", says)
+    settings, register = context.settings, context.checks.register
+    register("bus", lambda: lacks_connection(bus, settings.nats_url))
+    register("wants", lambda: lacks_reading(view, "wants of this node"))
+    register("processes", lambda: lacks_saying(_deposed(settings.node), writer))

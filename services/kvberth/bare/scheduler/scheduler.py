@@ -22,9 +22,11 @@ from kvberth.bare.scheduler.publish import Publisher
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.store import Store
 from kvberth.bare.scheduler.turn import Limits, Seen, Turn, turn
+from kvberth.bus.readiness import taken_over
 from kvberth.service import TakenOverError
 from kvberth.service.threads import in_thread
 
+DEPOSED = taken_over("scheduler", "a bus has one scheduler with one KVBERTH_STATE")
 MAX_WAITING = 32
 """Changes that wait for the disk; more are refused."""
 
@@ -109,10 +111,7 @@ class Scheduler:
     def check_term(self) -> None:
         """Raise ServiceError when another scheduler has taken over: from then on this one may not act."""
         if self._publisher.deposed:
-            raise TakenOverError(
-                "Another scheduler with a higher term speaks on the bus, so this one ends; one KVBERTH_STATE with one "
-                "scheduler belongs to a bus."
-            )
+            raise TakenOverError(DEPOSED)
 
     async def _change(self, decide: Decision[T], answer: "asyncio.Future[T]") -> None:
         try:

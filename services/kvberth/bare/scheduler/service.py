@@ -12,11 +12,12 @@ from kvberth.bare.scheduler.messages import gone_event
 from kvberth.bare.scheduler.metrics import SchedulerMetrics
 from kvberth.bare.scheduler.observe import Observer
 from kvberth.bare.scheduler.publish import Publisher
-from kvberth.bare.scheduler.scheduler import Scheduler
+from kvberth.bare.scheduler.scheduler import DEPOSED, Scheduler
 from kvberth.bare.scheduler.settings import SchedulerSettings
 from kvberth.bare.scheduler.store import Store
 from kvberth.bare.scheduler.turn import Limits
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
+from kvberth.bus.readiness import lacks_connection, lacks_saying
 from kvberth.service import ServiceContext, ServiceError
 from kvberth.service.threads import in_thread
 from kvberth_schemas.model import Event
@@ -100,12 +101,9 @@ def _gone(row: Row) -> Event | None:
 def _register_checks(
     context: ServiceContext[SchedulerSettings], bus: Bus, scheduler: Scheduler, writers: tuple[Writer, Writer]
 ) -> None:
-    context.checks.register("bus", lambda: None if bus.connected else f"No NATS at {context.settings.nats_url} yet.")
+    context.checks.register("bus", lambda: lacks_connection(bus, context.settings.nats_url))
     context.checks.register("state", lambda: scheduler.fault)
     context.checks.register(
         "began", lambda: None if scheduler.began else "The processes on the bus have not been read whole yet."
     )
-    context.checks.register(
-        "streams",
-        lambda: None if all(writer.complete for writer in writers) else "The streams do not say all that is known yet.",
-    )
+    context.checks.register("streams", lambda: lacks_saying(DEPOSED, *writers))

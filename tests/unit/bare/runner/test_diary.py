@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -14,6 +14,7 @@ from kvberth.bare.runner.patience import Patience
 from kvberth.bare.runner.record import Key, Record, State
 from kvberth.service.threads import in_thread
 from kvberth_schemas.events import ProcessRole
+from support.waiting import until
 from unit.bare.runner.samples import CACHE, ENGINE, record
 
 
@@ -47,14 +48,6 @@ async def running(diary: Diary) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10.0):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)
 
 
 async def test_what_is_noted_is_on_the_disk_after_a_flush_in_its_newest_content(disk):

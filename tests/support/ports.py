@@ -1,0 +1,10 @@
+"""TCP ports of this machine for servers of tests."""
+
+import socket
+
+
+def free_port() -> int:
+    """Give a TCP port that is free on loopback right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
