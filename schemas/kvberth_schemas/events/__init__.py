@@ -14,6 +14,7 @@ from kvberth_schemas.events.kvcaches import (
 from kvberth_schemas.events.nodes import NodeChangedV1, NodeGoneV1, Resources, Taint
 from kvberth_schemas.events.pods import (
     GateResult,
+    LastEnd,
     Owner,
     PodEvent,
     PodGoneV1,
@@ -25,7 +26,7 @@ from kvberth_schemas.events.pods import (
     SocketMount,
     Toleration,
 )
-from kvberth_schemas.events.processes import LastEnd, ProcessEndedV1, ProcessGoneV1, ProcessRole, ProcessStartedV1
+from kvberth_schemas.events.processes import ProcessEndedV1, ProcessGoneV1, ProcessRole, ProcessStartedV1
 from kvberth_schemas.events.sockets import SocketGoneV1, SocketLostReason, SocketLostV1, SocketReadyV1
 from kvberth_schemas.events.transfers import TransferCompletedV1
 

@@ -1,10 +1,10 @@
 """Pods: where engines (and caches on Kubernetes) are, and what they ask for. Written by pod_watcher or scheduler."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
 from kvberth_schemas.events.nodes import Resources
-from kvberth_schemas.events.processes import LastEnd
 from kvberth_schemas.model import Event, Message
 
 
@@ -48,6 +48,15 @@ class GateResult(Message):
     outcome: str
     reason: str = ""
     waited_s: float | None = None
+
+
+class LastEnd(Message):
+    """How the last life of a process ended that did."""
+
+    at: datetime
+    exit_code: int | None = None
+    """128 + n after signal n; None: not known (the process was adopted, or could not be started)."""
+    message: str = ""
 
 
 class PodState(Event):

@@ -4,7 +4,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from kvberth_schemas.model import Event, Message
+from kvberth_schemas.events.pods import LastEnd
+from kvberth_schemas.model import Event
 
 
 class ProcessRole(StrEnum):
@@ -12,15 +13,6 @@ class ProcessRole(StrEnum):
 
     ENGINE = "engine"
     CACHE = "cache"
-
-
-class LastEnd(Message):
-    """How the last life of a process ended that did."""
-
-    at: datetime
-    exit_code: int | None = None
-    """128 + n after signal n; None: not known (the process was adopted, or could not be started)."""
-    message: str = ""
 
 
 class ProcessStartedV1(Event):
