@@ -55,7 +55,7 @@ def check_amount(value: object) -> Decimal:
         raise QuantityError(f"{_shown(value)} is negative", "write an amount of 0 or more")
     if exact > MAX_VALUE:
         problem = f"{_shown(value)} is more than 2^63-1, the largest amount that Kubernetes can hold"
-        raise QuantityError(problem, "write what a node can really give, such as 72Gi of memory")
+        raise QuantityError(problem, "write what a node can really give, such as 72Gi of memory, 32 cores or 8 GPUs")
     return parse_quantity(value)
 
 

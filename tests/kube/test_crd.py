@@ -56,7 +56,10 @@ OUTCOMES: dict[str, list[tuple[str, list[str]]]] = {
         ),
         ("bad-lowercase-gi", [f'spec.cacheSpec.memory: Invalid value: "72gi": {NO_QUANTITY}']),
         ("bad-millibytes", ACCEPTED),  # a quantity, if a silly one: placement says Accepted=False
-        ("bad-huge", ['spec.cacheSpec.memory: Invalid value: "9999999Ei": is more than 2^63-1']),
+        (
+            "bad-huge",
+            ['spec.cacheSpec.memory: Invalid value: "9999999Ei": is more than 2^63-1', "72Gi of memory, 32 cores or 8"],
+        ),
         ("bad-space", [f'spec.cacheSpec.memory: Invalid value: "72 Gi": {NO_QUANTITY}']),
         ("good-decimal", ACCEPTED),
         ("good-exponent", ACCEPTED),

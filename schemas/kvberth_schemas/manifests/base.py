@@ -146,7 +146,7 @@ def _quantity_schema(*, may_be_empty: bool) -> dict[str, Any]:
             {
                 "rule": f"type(self) != string || !isQuantity(self) || {below}",
                 "message": "is more than 2^63-1, the largest amount that Kubernetes can hold; "
-                "write what a node can really give, such as 72Gi of memory",
+                "write what a node can really give, such as 72Gi of memory, 32 cores or 8 GPUs",
             },
         ],
     }

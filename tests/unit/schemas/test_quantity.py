@@ -114,6 +114,11 @@ def test_memory_is_read_as_bytes(value: object, expected: int) -> None:
     assert parse_bytes(value) == expected
 
 
+def test_what_is_too_much_names_amounts_of_every_kind_since_nobody_knows_which_was_meant() -> None:
+    with pytest.raises(QuantityError, match="such as 72Gi of memory, 32 cores or 8 GPUs"):
+        parse_cpu("9999999Ei")
+
+
 def test_cpu_is_read_in_cores_and_rounded_up_to_a_thousandth() -> None:
     assert parse_cpu("4000m") == 4
     assert parse_cpu("0.5") == Decimal("0.5")
