@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from kvberth.kube.client import MERGE_PATCH, Call, Client
+from kvberth.kube.errors import NotFound
 from kvberth.kube.kinds import Kind, whole
 from kvberth.kube.listing import Selection
 from kvberth.kube.objects import KubeObject
@@ -67,6 +68,19 @@ async def merge(
 async def delete(client: Client, resource: Resource, namespace: str | None, name: str, **options: Any) -> None:
     path = resource.path(namespace, name)
     await client.request(Call(what=f"DELETE {name}", path=path, method="DELETE", body=options))
+
+
+async def items(client: Client, resource: Resource, namespace: str | None, labels: str = "") -> list[dict[str, Any]]:
+    call = Selection(namespace=namespace, labels=labels).call("list", resource, ())
+    return list(json.loads(await client.request(call))["items"])
+
+
+async def absent(client: Client, resource: Resource, namespace: str | None, name: str) -> bool:
+    try:
+        await get(client, resource, namespace, name)
+    except NotFound:
+        return True
+    return False
 
 
 async def put_config(client: Client, namespace: str, name: str, **data: str) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kvberth_schemas import crd
-from support.api_server import ASSETS, ControlPlane
+from support.api_server import ASSETS, ControlPlane, control_plane, missing_assets
 
 OVERLAY = Path(__file__).parents[2] / "k8s" / "overlays" / "default"
 POLICY_WORKS_WITHIN_S = 30.0
@@ -46,19 +45,27 @@ class Kubectl:
 
 
 @pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of its own: what is deleted here with the install, others need."""
+    if why := missing_assets():
+        pytest.skip(why)
+    with control_plane(tmp_path_factory.mktemp("install")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def admin(plane: ControlPlane) -> Iterator[Kubectl]:
     """The cluster's administrator, with the overlay installed; it must be gone afterwards."""
     kubectl = Kubectl(plane.kubeconfig())
     kinds = "namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses"
     kinds += ",validatingadmissionpolicies,validatingadmissionpolicybindings"
     kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
-    before = set(kubectl("get", kinds, "--output", "name").split())  # other tests leave some of theirs
+    before = set(kubectl("get", kinds, "--output", "name").split())
     kubectl("apply", "-k", str(OVERLAY))
     yield kubectl
     kubectl("delete", "-k", str(OVERLAY), "--wait=true", f"--timeout={GONE_WITHIN_S:.0f}s")
     left = set(kubectl("get", kinds, "--output", "name").split()) - before
     assert not [name for name in left if "kvberth" in name or "aibrix" in name]
-    kubectl("create", "--filename", str(crd.FILE))  # the control plane is other tests', too, and they had it
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,9 @@ class TcpProxy:
         self.listen_port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Refuse new connections and reset those that are open."""
+        """Refuse new connections and reset those that are open; nobody waits at a gate any more."""
+        for gate in self._gates:
+            gate.released.set()
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -1,7 +1,7 @@
 """What pod_watcher and node agents would say of real objects, as the stage plays them."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,12 +32,12 @@ def role_of(pod: Json) -> PodRole | None:
     return PodRole.ENGINE if MODEL in labels else None
 
 
-def workload_of(pod: Json) -> Owner | None:
+def workload_of(pod: Json, wanted: Mapping[str, int]) -> Owner | None:
     name = pod["metadata"]["labels"].get("app")
-    return Owner(kind="Deployment", name=name, uid=f"uid-{name}") if name else None
+    return Owner(kind="Deployment", name=name, uid=f"uid-{name}", wanted=wanted.get(name, 0)) if name else None
 
 
-def pod_event(namespace: str, pod: Json) -> PodScheduledV1 | PodWaitingV1 | PodReadyV1:
+def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodScheduledV1 | PodWaitingV1 | PodReadyV1:
     meta, spec = pod["metadata"], pod["spec"]
     legacy = any(
         one["name"].startswith("AIBRIX_LLM_KV_CACHE") for box in spec["containers"] for one in box.get("env", [])
@@ -49,7 +49,7 @@ def pod_event(namespace: str, pod: Json) -> PodScheduledV1 | PodWaitingV1 | PodR
         "resource_version": 0,
         "role": role_of(pod),
         "model": meta["labels"].get(MODEL),
-        "workload": workload_of(pod),
+        "workload": workload_of(pod, wanted),
         "kvcache": meta["labels"].get(OURS),
         "requests": Resources(),
         "tolerations": tuple(

@@ -1,57 +1,33 @@
-"""A cluster without kubelets: real API server, controllers and scheduler; the others on the bus are played from what
-the API server really has: pod_watcher's events, agents that answer for caches, kubelets that let pods end.
+"""A cluster without kubelets: real API server, controllers and scheduler, a namespace with nodes, and placement on it.
+
+`Stage` is what a test does there as a user, and what it sees; `mirror` plays everybody who is not there.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kube.placement.played import MODEL, OURS, Json, pod_event, ready, role_of, speaker, workload_of
-from kube.rig import create, delete, get, merge
-from kvberth.bus import View, Writer
-from kvberth.kube import AlreadyExists, Client, NotFound, Selection
-from kvberth.kube.client import Call
-from kvberth.kube.resources import (
-    CRDS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    EVENTS,
-    KVCACHES,
-    NODES,
-    PODS,
-    SERVICES,
-    Resource,
-)
+from kube.placement.mirror import Mirror
+from kube.placement.played import MODEL, OURS, Json, speaker
+from kube.rig import create, delete, get, items, merge
+from kvberth.bus import View
+from kvberth.kube import Client, NotFound
+from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, EVENTS, KVCACHES, NODES, PODS, SERVICES
 from kvberth.placement.service import main
 from kvberth.placement.settings import PlacementSettings
 from kvberth.service import Telemetry, open_context
 from kvberth_schemas import subjects
-from kvberth_schemas.events import (
-    KVCacheGoneV1,
-    KVCacheSpecV1,
-    KVCacheStatusV1,
-    NodeChangedV1,
-    PodGoneV1,
-    Resources,
-    SocketGoneV1,
-    Taint,
-)
-from kvberth_schemas.quantity import parse_quantity
+from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.subjects import Entity, Service, WantKind, events_of, wants_of
 from kvberth_schemas.wants import DirWantV1
 from support.api_server import ControlPlane
 
-CRD_FILE = Path(__file__).parents[3] / "k8s" / "crd" / "kvcaches.yaml"
 WORKLOAD = "kvcache.orchestration.aibrix.ai/pod-affinity-workload"
-LOOK_S = 0.03
 
 
 async def until(look: Callable[[], Any], timeout_s: float = 20.0) -> Any:
@@ -66,34 +42,6 @@ async def until(look: Callable[[], Any], timeout_s: float = 20.0) -> Any:
             await asyncio.sleep(0.05)
 
 
-async def items(client: Client, resource: Resource, namespace: str | None, labels: str = "") -> list[Json]:
-    call = Selection(namespace=namespace, labels=labels).call("list", resource, ())
-    return list(json.loads(await client.request(call))["items"])
-
-
-async def absent(client: Client, resource: Resource, namespace: str, name: str) -> bool:
-    try:
-        await get(client, resource, namespace, name)
-    except NotFound:
-        return True
-    return False
-
-
-async def install_crd(client: Client) -> None:
-    body = yaml.safe_load(CRD_FILE.read_text())
-    try:
-        await client.request(Call(what="CRD", path=CRDS.path(), method="POST", body=body))
-    except AlreadyExists:
-        return
-
-    async def served() -> bool:
-        found = await get(client, CRDS, None, body["metadata"]["name"])
-        conditions = found.get("status", {}).get("conditions", [])
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-    await until(served)
-
-
 @dataclass
 class Stage:
     """One namespace of the cluster, its nodes, and what the bus says of them."""
@@ -102,16 +50,10 @@ class Stage:
     plane: ControlPlane
     namespace: str
     url: str
-    watcher: Writer
-    agents: dict[str, Writer]
+    nodes: tuple[str, ...]
     wants: View
     statuses: View
-    nodes: tuple[str, ...]
-    known: dict[str, Json] = field(default_factory=dict)
-    specs: dict[str, Json] = field(default_factory=dict)
-    sockets: set[tuple[str, str]] = field(default_factory=set)
-    frozen: bool = False
-    """Nothing is mirrored, and no pod ends."""
+    mirror: Mirror
 
     # --- what users do ------------------------------------------------------------------------------------------------
 
@@ -227,111 +169,8 @@ class Stage:
         row = self.wants.rows.get(subjects.want(WantKind.DIR, node, self.namespace, name))
         return row.message if row is not None and isinstance(row.message, DirWantV1) else None
 
-    # --- the others ---------------------------------------------------------------------------------------------------
 
-    async def mirror(self) -> None:
-        """Play pod_watcher, the agents and the kubelets, from what the API server has."""
-        while True:
-            if not self.frozen:
-                await self._nodes()
-                await self._kvcaches()
-                await self._pods()
-                self._sockets()
-            await asyncio.sleep(LOOK_S)
-
-    async def _nodes(self) -> None:
-        for node in await items(self.client, NODES, None, f"stage={self.namespace}"):
-            name, spec = node["metadata"]["name"], node["spec"]
-            amounts = node["status"]["allocatable"]
-            ready = next(one for one in node["status"]["conditions"] if one["type"] == "Ready")["status"] == "True"
-            event = NodeChangedV1(
-                name=name,
-                resource_version=0,
-                ready=ready,
-                unschedulable=spec.get("unschedulable", False),
-                taints=tuple(Taint.model_validate(one) for one in spec.get("taints", [])),
-                labels=node["metadata"]["labels"],
-                allocatable=Resources(
-                    cpu_millis=int(parse_quantity(amounts["cpu"]) * 1000),
-                    memory_bytes=int(parse_quantity(amounts["memory"])),
-                ),
-                requested=Resources(),
-            )
-            self.watcher.put(subjects.node(name), event)
-
-    async def _kvcaches(self) -> None:
-        seen = {}
-        for item in await items(self.client, KVCACHES, self.namespace):
-            meta = item["metadata"]
-            seen[meta["name"]] = item
-            manifest = {key: value for key, value in item.items() if key != "status"}
-            manifest["metadata"] = {key: meta[key] for key in ("name", "namespace", "annotations") if key in meta}
-            event = KVCacheSpecV1(
-                uid=meta["uid"],
-                name=meta["name"],
-                namespace=self.namespace,
-                generation=meta["generation"],
-                resource_version=0,
-                created=datetime.fromisoformat(meta["creationTimestamp"]),
-                deleting="deletionTimestamp" in meta,
-                manifest=manifest,
-            )
-            self.watcher.put(subjects.spec(self.namespace, meta["name"]), event)
-        for name in self.specs.keys() - seen.keys():
-            uid = self.specs[name]["metadata"]["uid"]
-            gone = KVCacheGoneV1(uid=uid, name=name, namespace=self.namespace, by_user=True, why="deleted")
-            self.watcher.put(subjects.spec(self.namespace, name), gone)
-        self.specs = seen
-
-    async def _pods(self) -> None:
-        seen = {pod["metadata"]["uid"]: pod for pod in await items(self.client, PODS, self.namespace)}
-        for uid, pod in seen.items():
-            if role_of(pod) is not None:
-                self.watcher.put(subjects.pod(self.namespace, uid), pod_event(self.namespace, pod))
-            if OURS in pod["metadata"]["labels"] and "deletionTimestamp" in pod["metadata"]:
-                await self._let_end(pod["metadata"]["name"])
-        for uid in self.known.keys() - seen.keys():
-            pod = self.known[uid]
-            if (role := role_of(pod)) is not None:
-                gone = PodGoneV1(
-                    uid=uid,
-                    name=pod["metadata"]["name"],
-                    namespace=self.namespace,
-                    node=pod["spec"].get("nodeName"),
-                    role=role,
-                    model=pod["metadata"]["labels"].get(MODEL),
-                    workload=workload_of(pod),
-                    why="ended",
-                )
-                self.watcher.put(subjects.pod(self.namespace, uid), gone)
-        self.known = seen
-
-    async def _let_end(self, pod: str) -> None:
-        try:
-            await self.end(pod)
-        except NotFound:
-            return
-
-    def _sockets(self) -> None:
-        """Agents: a cache answers where its pod is, until its directory is dropped."""
-        alive = {
-            (pod["metadata"]["labels"][OURS], pod["spec"]["nodeName"])
-            for pod in self.known.values()
-            if OURS in pod["metadata"]["labels"] and pod["spec"].get("nodeName")
-        }
-        for name, node in alive - self.sockets:
-            if node in self.agents and (want := self.directory(node, name)) is not None and want.state == "keep":
-                self.sockets.add((name, node))
-                self.agents[node].put(subjects.socket(node, self.namespace, name), ready(self.namespace, name, node))
-        for name, node in self.sockets - alive:
-            want = self.directory(node, name)
-            if want is None or want.state == "drop":
-                self.sockets.discard((name, node))
-                gone = SocketGoneV1(cache=name, namespace=self.namespace, node=node)
-                self.agents[node].put(subjects.socket(node, self.namespace, name), gone)
-
-
-async def _node(client: Client, name: str, stage: str) -> None:
+async def add_node(client: Client, name: str, stage: str) -> None:
     labels = {"stage": stage, "kubernetes.io/hostname": name}
     await create(client, NODES, None, {"metadata": {"name": name, "labels": labels}})
     amounts = {"cpu": "64", "memory": "500Gi", "pods": "250"}
@@ -353,9 +192,8 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """A namespace with nodes, and everybody but placement, alive until the end."""
     nodes = tuple(f"{namespace}-{letter}" for letter in letters)
-    await install_crd(client)
     for node in nodes:
-        await _node(client, node, namespace)
+        await add_node(client, node, namespace)
     async with AsyncExitStack() as stack:
         entities = (Entity.POD, Entity.NODE, Entity.SPEC)
         bus, watcher = await stack.enter_async_context(speaker(url, Service.POD_WATCHER, None, entities))
@@ -365,14 +203,15 @@ async def stage(
             agents[node] = (await stack.enter_async_context(one))[1]
         wants = await stack.enter_async_context(bus.view([wants_of(WantKind.DIR)]))
         statuses = await stack.enter_async_context(bus.view([events_of(Entity.STATUS)]))
-        found = Stage(client, plane, namespace, url, watcher, agents, wants, statuses, nodes)
-        mirror = asyncio.create_task(found.mirror())
+        mirror = Mirror(client, namespace, watcher, agents, lambda node, name: found.directory(node, name))
+        found = Stage(client, plane, namespace, url, nodes, wants, statuses, mirror)
+        playing = asyncio.create_task(mirror.run())
         try:
             yield found
-            assert not mirror.done(), mirror
+            assert not playing.done(), playing
         finally:
-            mirror.cancel()
-            await asyncio.wait([mirror])
+            playing.cancel()
+            await asyncio.wait([playing])
             await _clear(client, namespace, nodes)
 
 

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from kube.placement.played import OURS
-from kube.placement.stage import Stage, absent, items, placement, until
-from kube.rig import create, delete, get, merge
+from kube.placement.stage import Stage, placement, until
+from kube.rig import absent, create, delete, get, items, merge
 from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, KVCACHES, NODES, SERVICES
 
 LEGACY = {"containers": [{"name": "e", "image": "none", "env": [{"name": "AIBRIX_LLM_KV_CACHE", "value": "1"}]}]}
@@ -82,7 +82,7 @@ async def test_names_of_others_are_told_and_left_alone(world: Stage, tmp_path: P
         assert f"DaemonSet {world.namespace}/kv is not kvberth's" in message
         await until(lambda: _told(world, "NameTaken"))
         await delete(world.client, KVCACHES, world.namespace, kvcache["metadata"]["name"])
-        await until(lambda: world.bus_status() is None or not world.specs)
+        await until(lambda: world.bus_status() is None or not world.mirror.kvcaches)
     now = await get(world.client, DAEMON_SETS, world.namespace, "kv")
     assert (now["metadata"]["uid"], now["metadata"]["generation"]) == (foreign["metadata"]["uid"], 1)
     assert "ownerReferences" not in now["metadata"]

@@ -102,7 +102,9 @@ async def all_ready(world: Stage) -> None:
 
 async def _pods(world: Stage) -> list[str]:
     return [
-        pod["metadata"]["name"] for pod in world.known.values() if "kvberth.dev/kvcache" in pod["metadata"]["labels"]
+        pod["metadata"]["name"]
+        for pod in world.mirror.pods.values()
+        if "kvberth.dev/kvcache" in pod["metadata"]["labels"]
     ]
 
 
