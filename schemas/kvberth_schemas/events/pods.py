@@ -77,6 +77,8 @@ class PodState(Event):
     requests: Resources
     tolerations: tuple[Toleration, ...] = ()
     priority_class: str | None = None
+    priority: int | None = None
+    """Kubernetes: what the priority class is worth."""
     sockets: tuple[SocketMount, ...] = ()
     """The directories below ``/var/run/vineyard-kubernetes`` that the pod mounts."""
     run_as_user: int | None = None

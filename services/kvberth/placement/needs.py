@@ -1,13 +1,14 @@
-"""What engines need of the cache beside them: tolerations, RPC, a directory they can enter. Pure.
+"""What engines need of the cache beside them: tolerations, priority, RPC, a directory they can enter. Pure.
 
-Kubernetes gives every pod tolerations that end after 300 s, and a DaemonSet's pods those of `node.kubernetes.io/`: none
-of these is taken over. Who tolerates everything needs a cache that tolerates the taints of its node, and no more.
+Kubernetes gives every pod tolerations of `node.kubernetes.io/` that end after 300 s, and a DaemonSet's pods some that
+do not end: none of these is taken over. Who tolerates everything needs a cache that tolerates the taints of its node alone.
 """
 
 from collections.abc import Iterable
 
 from kvberth.kvcache import SOCKET_GROUP, KVCacheSpec
-from kvberth.placement.snapshot import Engine, Needs, Node, Tolerated
+from kvberth.placement.snapshot import Engine, Needs, Node, Priority
+from kvberth.placement.tolerated import Tolerated, widest
 from kvberth_schemas.events import PodState, Taint
 from kvberth_schemas.manifests import Toleration
 
@@ -17,12 +18,15 @@ _OWN_OF_KUBERNETES = "node.kubernetes.io/"
 def needs_of(event: PodState) -> Needs:
     """Return what one engine's pod needs."""
     tolerations = (
-        Tolerated(item.key or None, item.operator or "Equal", item.value or "", item.effect or "")
+        Tolerated(
+            item.key or None, item.operator or "Equal", item.value or "", item.effect or "", item.toleration_seconds
+        )
         for item in event.tolerations
-        if item.toleration_seconds is None and not (item.key or "").startswith(_OWN_OF_KUBERNETES)
+        if not (item.key or "").startswith(_OWN_OF_KUBERNETES)
     )
     stranger = event.run_as_user not in {None, 0} and SOCKET_GROUP not in event.supplemental_groups
-    return Needs(frozenset(tolerations), event.legacy, frozenset({event.name} if stranger else ()))
+    priority = Priority(event.priority_class or "", event.priority or 0)
+    return Needs(frozenset(tolerations), event.legacy, frozenset({event.name} if stranger else ()), priority)
 
 
 def needs_beside(engines: Iterable[Engine], node: Node, spec: KVCacheSpec) -> Needs:
@@ -35,22 +39,30 @@ def needs_beside(engines: Iterable[Engine], node: Node, spec: KVCacheSpec) -> Ne
         rpc = rpc or needs.rpc
         strangers |= needs.strangers
         for item in needs.tolerations:
-            tolerations |= {item} if item.key is not None else _taints(node, item.effect)
-    return Needs(frozenset(tolerations), rpc, frozenset(strangers))
+            tolerations |= {item} if item.key is not None else _taints(node, item)
+    priority = highest(engine.needs.priority for engine in engines)
+    return Needs(widest(tolerations), rpc, frozenset(strangers), priority)
+
+
+def highest(priorities: Iterable[Priority]) -> Priority:
+    """Return the highest of some priorities; of equal ones always the same."""
+    return max(priorities, key=lambda item: (item.value, item.name), default=Priority())
 
 
 def _written(item: Toleration) -> Tolerated:
-    return Tolerated(item.key or None, item.operator or "Equal", item.value or "", item.effect or "")
+    return Tolerated(
+        item.key or None, item.operator or "Equal", item.value or "", item.effect or "", item.toleration_seconds
+    )
 
 
-def _taints(node: Node, effect: str) -> set[Tolerated]:
-    """Tolerations of exactly the taints of a node."""
+def _taints(node: Node, every: Tolerated) -> set[Tolerated]:
+    """Tolerations of exactly the taints of a node that one without a key tolerates."""
     return {
-        _matching(taint)
+        _matching(taint, every.seconds)
         for taint in node.taints
-        if effect in {"", taint.effect} and not taint.key.startswith(_OWN_OF_KUBERNETES)
+        if every.effect in {"", taint.effect} and not taint.key.startswith(_OWN_OF_KUBERNETES)
     }
 
 
-def _matching(taint: Taint) -> Tolerated:
-    return Tolerated(taint.key, "Equal" if taint.value else "Exists", taint.value or "", taint.effect)
+def _matching(taint: Taint, seconds: int | None) -> Tolerated:
+    return Tolerated(taint.key, "Equal" if taint.value else "Exists", taint.value or "", taint.effect, seconds)

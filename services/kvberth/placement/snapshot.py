@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from kvberth.kvcache import GateSpec, KVCacheSpec
 from kvberth.placement.reasons import Reason
+from kvberth.placement.tolerated import Tolerated
 from kvberth_schemas.events import KVCacheStatusV1, NodeRow, Resources, SocketGoneV1, SocketLostV1, SocketReadyV1, Taint
 from kvberth_schemas.wants import Why
 
@@ -67,13 +68,11 @@ class KVCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerated:
-    """A toleration without an end; `key` None tolerates everything."""
+class Priority:
+    """A priority class and what it is worth."""
 
-    key: str | None
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
+    name: str = ""
+    value: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +84,14 @@ class Needs:
     """Whether one of them is legacy, so that it may ask the daemon over TCP."""
     strangers: frozenset[str] = frozenset()
     """Engines that are neither root nor in the group of the directories."""
+    priority: Priority = Priority()
+    """The highest of theirs."""
 
     def cover(self, other: "Needs") -> bool:
         """Whether what these need is enough for others."""
         return (
-            other.tolerations <= self.tolerations
+            all(any(mine.covers(theirs) for mine in self.tolerations) for theirs in other.tolerations)
+            and self.priority.value >= other.priority.value
             and (self.rpc or not other.rpc)
             and bool(self.strangers) == bool(other.strangers)
         )

@@ -82,6 +82,7 @@ class PodSpec(Trimmed):
     volumes: tuple[Volume, ...] | None = None
     tolerations: tuple[Toleration, ...] | None = None
     priority_class_name: str | None = None
+    priority: int | None = None
     security_context: SecurityContext | None = None
     overhead: dict[str, str] | None = None
     resources: Amounts | None = None

@@ -125,6 +125,7 @@ def _state(item: PodObject, role: PodRole) -> PodState:
         requests=_requests(spec),
         tolerations=tuple(Toleration.model_validate(dict(one)) for one in spec.tolerations or ()),
         priority_class=spec.priority_class_name,
+        priority=spec.priority,
         sockets=tuple(SocketMount(host_path=host, mount_path=mount) for host, mount in sockets),
         run_as_user=_run_as_user(spec, {mount for _, mount in sockets}),
         supplemental_groups=_groups(spec),

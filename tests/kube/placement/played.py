@@ -52,6 +52,8 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
         "workload": workload_of(pod, wanted),
         "kvcache": meta["labels"].get(OURS),
         "requests": Resources(),
+        "priority_class": spec.get("priorityClassName"),
+        "priority": spec.get("priority"),
         "tolerations": tuple(
             Toleration(
                 key=one.get("key"),

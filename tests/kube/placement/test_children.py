@@ -6,8 +6,9 @@ from pathlib import Path
 from kube.placement.played import OURS
 from kube.placement.stage import Stage, placement, until
 from kube.rig import absent, create, delete, get, items, merge
-from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, KVCACHES, NODES, SERVICES
+from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, KVCACHES, NODES, PODS, SERVICES, Resource
 
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 LEGACY = {"containers": [{"name": "e", "image": "none", "env": [{"name": "AIBRIX_LLM_KV_CACHE", "value": "1"}]}]}
 
 
@@ -134,6 +135,29 @@ async def test_a_cache_tolerates_what_its_engine_tolerates_and_no_more(world: St
         expected = {"key": "nvidia.com/gpu", "operator": "Equal", "value": "l20", "effect": "NoSchedule"}
         assert found["spec"]["template"]["spec"]["tolerations"] == [expected]
         assert await world.cache_pods() == [a]
+
+
+async def test_a_cache_stays_under_a_taint_as_long_as_its_engine_and_is_as_important(
+    world: Stage, tmp_path: Path
+) -> None:
+    a = world.nodes[0]
+    team = {"key": "team", "operator": "Equal", "value": "llm", "effect": "NoSchedule"}
+    maintenance = {"key": "maintenance", "operator": "Equal", "value": "soon", "effect": "NoExecute"}
+    taints = ({key: one[key] for key in ("key", "value", "effect")} for one in (team, maintenance))
+    await merge(world.client, NODES, None, a, _taints(*taints))
+    tolerations = [team, {**maintenance, "tolerationSeconds": 600}]
+    gpu_online = {"metadata": {"name": f"gpu-online-{world.namespace}"}, "value": 1000}
+    await create(world.client, PRIORITY_CLASSES, None, gpu_online)
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache()
+        important = {"priorityClassName": gpu_online["metadata"]["name"]}
+        await world.engines(tolerations=tolerations, nodeSelector={"kubernetes.io/hostname": a}, **important)
+        await world.serving(a)
+        (cache,) = await items(world.client, PODS, world.namespace, OURS)
+        own = [one for one in cache["spec"]["tolerations"] if not one["key"].startswith("node.kubernetes.io/")]
+        assert sorted(own, key=lambda one: one["key"]) == sorted(tolerations, key=lambda one: one["key"])
+        assert cache["spec"]["priority"] == 1000
+    await delete(world.client, PRIORITY_CLASSES, None, gpu_online["metadata"]["name"])
 
 
 def _taints(*taints: dict) -> dict:

@@ -20,6 +20,7 @@ from kvberth.placement.apply.kubernetes.render import (
     daemon_set,
     has_rpc,
     nodes_of,
+    priority_of,
     rpc_service,
     set_hash,
     sizes_of,
@@ -29,7 +30,8 @@ from kvberth.placement.apply.kubernetes.render import (
 from kvberth.placement.apply.kubernetes.status import is_said, status_body
 from kvberth.placement.apply.kubernetes.wanted import adopted, children
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Needs, Tolerated, Wanted
+from kvberth.placement.snapshot import Needs, Priority, Wanted
+from kvberth.placement.tolerated import Tolerated
 from kvberth_schemas.events import Condition, ConditionStatus, KVCacheStatusV1, NodeRow
 from kvberth_schemas.wants import Why
 from support.placement_world import manifest
@@ -37,6 +39,7 @@ from support.placement_world import manifest
 GI = 2**30
 OWNER = Owner("default", "kv", "uid-kv")
 GPU = Tolerated("nvidia.com/gpu", "Exists", "", "NoSchedule")
+SPOT = Tolerated("spot", "Equal", "yes", "NoExecute", 600)
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 SET = CacheSet(
     owner=OWNER,
@@ -46,8 +49,9 @@ SET = CacheSet(
     pull_policy="IfNotPresent",
     size=CacheSize(Decimal(2), 72 * GI, 68 * GI),
     env=(("A", "1"),),
-    tolerations=frozenset({GPU}),
+    tolerations=frozenset({GPU, SPOT}),
     rpc=True,
+    priority=Priority("gpu-online", 1000),
 )
 
 
@@ -86,9 +90,12 @@ def test_no_node_is_a_term_that_fits_none() -> None:
 
 
 def test_what_is_rendered_is_read_back() -> None:
-    spec = daemon_set(SET).body["spec"]
+    body = daemon_set(SET).body
+    spec = body["spec"]
     assert nodes_of(spec) == ("a", "b")
-    assert tolerations_of(spec) == {GPU}
+    assert tolerations_of(spec) == {GPU, SPOT}
+    assert priority_of(body["metadata"]["annotations"], spec) == SET.priority
+    assert priority_of({}, {}) == priority_of({"kvberth.dev/priority": "high"}, {}) == Priority()
     assert has_rpc(spec)
     assert sizes_of(spec) == (68 * GI, 72 * GI, 2000)
     assert nodes_of({}) == ()
@@ -102,8 +109,8 @@ def test_a_cache_without_legacy_engines_opens_no_port_and_has_no_probe() -> None
     assert "--rpc=false" in container["command"][2]
 
 
-def test_nodes_and_tolerations_make_no_pod_outdated_but_image_and_size_do() -> None:
-    moved = replace(SET, nodes=("c",), tolerations=frozenset())
+def test_where_a_pod_is_scheduled_makes_none_outdated_but_image_and_size_do() -> None:
+    moved = replace(SET, nodes=("c",), tolerations=frozenset(), priority=Priority())
     assert set_hash(moved) == set_hash(SET)
     assert set_hash(replace(SET, image="vineyardd:2")) != set_hash(SET)
     assert set_hash(replace(SET, size=CacheSize(Decimal(2), 72 * GI, 60 * GI))) != set_hash(SET)
@@ -203,7 +210,7 @@ def test_an_earlier_life_s_caches_are_taken_over_with_their_needs() -> None:
     (said,) = asked("a").values()
     found = adopted(live(), said, directory=True)
     assert (found.run, found.uid, found.size_bytes, found.directory) == (True, "uid-kv", 68 * GI, True)
-    assert found.needs == Needs(frozenset({GPU}), rpc=True)
+    assert found.needs == Needs(frozenset({GPU, SPOT}), rpc=True, priority=SET.priority)
 
 
 def test_a_budget_that_can_never_allow_anything_is_told_from_one_that_does_not_now() -> None:

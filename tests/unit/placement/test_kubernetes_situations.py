@@ -12,8 +12,9 @@ from kvberth.placement.needs import needs_beside, needs_of
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Held, Needs, Node, Tolerated, Trouble
+from kvberth.placement.snapshot import Held, Needs, Node, Priority, Trouble
 from kvberth.placement.steps import Plan, Remove
+from kvberth.placement.tolerated import Tolerated, widest
 from kvberth_schemas.events import PodRole, PodScheduledV1, PodWaitingV1, Resources, Taint, Toleration
 from support.placement_world import NAMESPACE, World, manifest, told
 
@@ -66,16 +67,45 @@ def test_a_cache_pod_without_a_node_is_told_with_its_reason() -> None:
     assert pods.names("kv") == {"b": "kv-p1"}
 
 
-def test_tolerations_that_end_or_that_kubernetes_adds_are_not_taken_over() -> None:
+def test_tolerations_are_taken_over_for_as_long_but_those_that_kubernetes_adds() -> None:
     tolerations = (
         Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute", toleration_seconds=300),
         Toleration(key="node.kubernetes.io/unschedulable", operator="Exists"),
-        Toleration(key="spot", operator="Exists", toleration_seconds=60),
+        Toleration(key="spot", operator="Exists", effect="NoExecute", toleration_seconds=60),
         Toleration(key="gpu", operator="Exists", effect="NoSchedule"),
     )
     assert needs_of(pod("e", "a", tolerations=tolerations)).tolerations == {
-        Tolerated("gpu", "Exists", "", "NoSchedule")
+        Tolerated("gpu", "Exists", "", "NoSchedule"),
+        Tolerated("spot", "Exists", "", "NoExecute", 60),
     }
+
+
+def test_of_tolerations_that_match_alike_the_longest_counts() -> None:
+    short = Tolerated("spot", "Equal", "yes", "NoExecute", 60)
+    others = {
+        replace(short, seconds=600): replace(short, seconds=600),
+        replace(short, seconds=None): replace(short, seconds=None),
+        Tolerated("spot", "Exists", "", ""): Tolerated("spot", "Exists", "", ""),
+    }
+    for other, left in others.items():
+        assert widest([short, other]) == {left}
+    for other in (replace(short, value="no"), replace(short, effect="NoSchedule", seconds=None)):
+        assert widest([short, other]) == {short, other}
+    assert Needs(frozenset({Tolerated("spot", "Exists")})).cover(Needs(frozenset({short})))
+    assert not Needs(frozenset({short})).cover(Needs(frozenset({replace(short, seconds=61)})))
+
+
+def test_a_cache_has_the_highest_priority_of_its_engines(moving: World) -> None:
+    node = Node("b", ready=True, labels={}, allocatable=Resources(), requested=Resources())
+    engine = next(iter(moving.snapshot().engines)).bound["b"][0]
+    engines = [
+        replace(engine, needs=needs_of(pod(name, "b", priority_class=name, priority=value)))
+        for name, value in (("low", -5), ("gpu-online", 1000), ("batch", 10))
+    ]
+    needs = needs_beside(engines, node, normalise(manifest()))
+    assert needs.priority == Priority("gpu-online", 1000)
+    assert not needs.cover(needs_of(pod("x", "b", priority_class="urgent", priority=1001)))
+    assert needs_of(pod("x", "b")).priority == Priority()
 
 
 def test_who_tolerates_everything_needs_a_cache_that_tolerates_the_taints_of_its_node(moving: World) -> None:

@@ -19,7 +19,7 @@ def differences(ours: Mapping[str, Any], live: Mapping[str, Any], path: str = ""
 
 
 def _compare(wanted: object, found: object, path: str) -> Iterator[str]:
-    if found is None and wanted in ([], {}):
+    if found is None and wanted in ([], {}, ""):
         return  # the server drops what is empty
     if isinstance(wanted, Mapping):
         if not isinstance(found, Mapping):

@@ -15,17 +15,21 @@ from kvberth.kube import Target
 from kvberth.kube.resources import DAEMON_SETS, KVCACHES, SERVICES
 from kvberth.kvcache import SOCKET_GROUP, CacheSize, KVCacheSpec, cache_set_name, host_directory, rpc_service_name
 from kvberth.placement.apply.kubernetes.script import DIRECTORY, RPC_PORT, cache_script
-from kvberth.placement.snapshot import Tolerated
+from kvberth.placement.snapshot import Priority
+from kvberth.placement.tolerated import Tolerated
 from kvberth_schemas.quantity import QuantityError, parse_quantity
 
 KVCACHE_LABEL: Final = "kvberth.dev/kvcache"
 POOL_LABEL: Final = "kvberth.dev/pool"
 HASH: Final = "kvberth.dev/hash"
+PRIORITY: Final = "kvberth.dev/priority"
+"""What the priority class of the pods is worth."""
 TOUCHED: Final = "kvberth.dev/touched"
 """When a DaemonSet was last pushed, so that its controller tries at once what was refused; compared by nobody."""
 CONTAINER: Final = "vineyardd"
 _NAMES: Final = "kvcache.orchestration.aibrix.ai"
 _NONE: Final = "kvberth.dev/none"
+_INTEGER: Final = re.compile(r"-?\d{1,10}")
 _SIZE: Final = re.compile(r"--size=(\d+)")
 
 Json = dict[str, Any]
@@ -53,6 +57,7 @@ class CacheSet:
     env: tuple[tuple[str, str], ...]
     tolerations: frozenset[Tolerated]
     rpc: bool
+    priority: Priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,18 @@ def sets_of(spec: KVCacheSpec, owner: Owner) -> list[CacheSet]:
     """Return the sets of a KVCache, each without a node."""
     pools = [(pool.name, pool.size) for pool in spec.pools] or [("", spec.size)]
     return [
-        CacheSet(owner, name, (), spec.image, spec.image_pull_policy, size, spec.env, frozenset(), rpc=False)
+        CacheSet(
+            owner=owner,
+            pool=name,
+            nodes=(),
+            image=spec.image,
+            pull_policy=spec.image_pull_policy,
+            size=size,
+            env=spec.env,
+            tolerations=frozenset(),
+            rpc=False,
+            priority=Priority(),
+        )
         for name, size in pools
     ]
 
@@ -90,7 +106,7 @@ def daemon_set(wanted: CacheSet) -> Child:
     }
     metadata = {
         "labels": dict(labels),
-        "annotations": {HASH: digest},
+        "annotations": {HASH: digest, PRIORITY: str(wanted.priority.value)},
         "ownerReferences": [owner_reference(wanted.owner)],
     }
     name = set_name(wanted.owner.name, wanted.pool)
@@ -149,10 +165,21 @@ def tolerations_of(spec: Mapping[str, Any]) -> frozenset[Tolerated]:
     found = _pod_spec(spec).get("tolerations") or []
     return frozenset(
         Tolerated(
-            item.get("key") or None, item.get("operator") or "Equal", item.get("value") or "", item.get("effect") or ""
+            item.get("key") or None,
+            item.get("operator") or "Equal",
+            item.get("value") or "",
+            item.get("effect") or "",
+            item.get("tolerationSeconds"),
         )
         for item in found
     )
+
+
+def priority_of(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Priority:
+    """Return the priority of a DaemonSet's new pods; 0 where nobody says what its class is worth."""
+    said = annotations.get(PRIORITY, "")
+    value = int(said) if _INTEGER.fullmatch(said) else 0
+    return Priority(_pod_spec(spec).get("priorityClassName") or "", value)
 
 
 def has_rpc(spec: Mapping[str, Any]) -> bool:
@@ -172,7 +199,7 @@ def sizes_of(spec: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def set_hash(wanted: CacheSet) -> str:
-    """Return what tells an outdated pod: image, size, environment, command. Nodes and tolerations are left out."""
+    """Return what tells an outdated pod: image, size, environment, command; not where and how it is scheduled."""
     script = cache_script(wanted.size.size_bytes, rpc=wanted.rpc)
     parts = [wanted.image, wanted.size.memory_bytes, str(wanted.size.cpu), wanted.env, script]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -192,6 +219,7 @@ def _pod(wanted: CacheSet) -> Json:
         "terminationGracePeriodSeconds": 2,
         "affinity": {"nodeAffinity": _required(wanted.nodes)},
         "tolerations": [_toleration(item) for item in sorted(wanted.tolerations, key=_order)],
+        "priorityClassName": wanted.priority.name,
         "securityContext": {
             "runAsUser": 0,
             "supplementalGroups": [SOCKET_GROUP],
@@ -245,11 +273,12 @@ def _amount(value: object) -> Decimal:
 
 def _toleration(item: Tolerated) -> Json:
     pairs = (("key", item.key), ("operator", item.operator), ("value", item.value), ("effect", item.effect))
-    return {name: value for name, value in pairs if value}
+    found: Json = {name: value for name, value in pairs if value}
+    return found if item.seconds is None else {**found, "tolerationSeconds": item.seconds}
 
 
-def _order(item: Tolerated) -> tuple[str, str, str, str]:
-    return item.key or "", item.operator, item.value, item.effect
+def _order(item: Tolerated) -> tuple[str, str, str, str, int]:
+    return item.key or "", item.operator, item.value, item.effect, -1 if item.seconds is None else item.seconds
 
 
 def _pod_spec(spec: Mapping[str, Any]) -> Json:

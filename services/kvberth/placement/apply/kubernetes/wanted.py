@@ -16,6 +16,7 @@ from kvberth.placement.apply.kubernetes.render import (
     daemon_set,
     has_rpc,
     nodes_of,
+    priority_of,
     rpc_service,
     set_name,
     sets_of,
@@ -23,7 +24,9 @@ from kvberth.placement.apply.kubernetes.render import (
     tolerations_of,
     with_nodes,
 )
+from kvberth.placement.needs import highest
 from kvberth.placement.snapshot import Needs, Wanted
+from kvberth.placement.tolerated import widest
 from kvberth_schemas.wants import Why
 
 Asked = Mapping[str, Wanted]
@@ -58,15 +61,25 @@ def adopted(item: LiveSet, said: Wanted, *, directory: bool) -> Wanted:
         cpu_millis=cpu_millis,
         directory=directory,
         started=said.started or item.metadata.creation_timestamp,
-        needs=Needs(tolerations_of(item.spec), has_rpc(item.spec), strangers),
+        needs=Needs(
+            tolerations_of(item.spec),
+            has_rpc(item.spec),
+            strangers,
+            priority_of(item.metadata.annotations, item.spec),
+        ),
     )
 
 
 def _filled(item: CacheSet, asked: Asked) -> CacheSet:
     here = {node: wanted for node, wanted in asked.items() if wanted.run and wanted.pool == item.pool}
     needs = [wanted.needs for wanted in here.values() if wanted.needs is not None]
-    tolerations = frozenset(toleration for one in needs for toleration in one.tolerations)
-    return replace(item, nodes=tuple(sorted(here)), tolerations=tolerations, rpc=any(one.rpc for one in needs))
+    return replace(
+        item,
+        nodes=tuple(sorted(here)),
+        tolerations=widest(toleration for one in needs for toleration in one.tolerations),
+        rpc=any(one.rpc for one in needs),
+        priority=highest(one.priority for one in needs),
+    )
 
 
 def _name(item: CacheSet) -> Name:
