@@ -21,7 +21,7 @@ from kvberth.placement.snapshot import (
     Wanted,
     WorkloadKey,
 )
-from kvberth.placement.steps import Finish, Forget, Place, Plan, Remove
+from kvberth.placement.steps import Finish, Forget, Place, Plan, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
     Condition,
@@ -93,6 +93,8 @@ class World:
     live: dict[WorkloadKey, LiveWorkload] = field(default_factory=dict)
     statuses: dict[str, KVCacheStatusV1] = field(default_factory=dict)
     removals: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
+    restarts: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
+    revisions: dict[str, dict[str, str]] = field(default_factory=dict)
     idle_since: dict[tuple[str, str], datetime] = field(default_factory=dict)
     at_rest: Mapping[str, AtRest] = field(default_factory=dict)
     arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
@@ -181,6 +183,13 @@ class World:
         )
         return self.say(subjects.pod(NAMESPACE, uid), event)
 
+    def pod_gone(self, uid: str, node: str, name: str = "kv") -> None:
+        """The pod of a cache has ended."""
+        event = PodGoneV1(
+            uid=uid, name=f"{name}-{uid}", namespace=NAMESPACE, node=node, role=PodRole.CACHE, why="ended"
+        )
+        self.say(subjects.pod(NAMESPACE, uid), event)
+
     def engine_process(self, uid: str, node: str, *, directories: Iterable[str] = (), model: str = MODEL) -> None:
         self._process(node, uid, ProcessRole.ENGINE, model=model, directories=tuple(directories))
 
@@ -263,6 +272,8 @@ class World:
             index.take(subject, event, cause)
         for key, wanted in self.wanted.items():
             index.set_wanted(*key, wanted)
+        for name, revisions in self.revisions.items():
+            index.set_revisions(NAMESPACE, name, revisions)
         index.set_unreadable(self.unreadable)
         return index
 
@@ -272,7 +283,7 @@ class World:
             namespace,
             term=1,
             freshness=self.freshness(),
-            memory=Memory(self.statuses, self.removals, self.idle_since, self.at_rest, self.arrivals),
+            memory=Memory(self.statuses, self.removals, self.restarts, self.idle_since, self.at_rest, self.arrivals),
             live=self.live if live else {},
         )
 
@@ -310,6 +321,8 @@ class World:
             elif isinstance(step, Remove):
                 self.wanted[key] = _stopped(step, self.wanted.get(key), self.now)
                 self.removals[step.kvcache] = (*self.removals.get(step.kvcache, ()), self.now)
+            elif isinstance(step, Restart):
+                self.restarts[step.kvcache] = (*self.restarts.get(step.kvcache, ()), self.now)
             elif isinstance(step, Finish | Forget):
                 self.wanted.pop(key, None)
 

@@ -95,6 +95,8 @@ class PodState(Event):
     """Bare: how its process last ended."""
     log: str = ""
     """Bare: the file on its node that its process writes to; empty before it ran."""
+    revision: str | None = None
+    """Kubernetes: what the pod of a cache was made from (its annotation ``kvberth.dev/hash``)."""
 
 
 class PodScheduledV1(PodState):

@@ -28,10 +28,14 @@ class Room:
         self._promised = cluster.promised
         self._added: dict[str, tuple[int, int]] = {}
 
-    def refusal(self, node: Node, size: CacheSize) -> str | None:
-        """Take room for a cache, or return the sentence that says why there is none."""
+    def refusal(self, node: Node, size: CacheSize, instead_of: Resources = _NOTHING) -> str | None:
+        """Take room for a cache, or return the sentence that says why there is none.
+
+        `instead_of`: what a cache has there already that makes way for it.
+        """
         memory, cpu = self._added.get(node.name, (0, 0))
         promised = self._promised.get(node.name, _NOTHING)
+        memory, cpu = memory - instead_of.memory_bytes, cpu - instead_of.cpu_millis
         free_memory = node.allocatable.memory_bytes - node.requested.memory_bytes - promised.memory_bytes - memory
         free_cpu = node.allocatable.cpu_millis - node.requested.cpu_millis - promised.cpu_millis - cpu
         ask = _Ask(node.name, size.memory_field, size.memory_bytes, free_memory, node.allocatable.memory_bytes)

@@ -7,13 +7,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from kvberth.placement.facts import NO_PROCESS
-from kvberth.placement.snapshot import CacheProcess
+from kvberth.placement.snapshot import CachePod, CacheProcess
 from kvberth_schemas.events import PodState, PodWaitingV1
 
 Place = tuple[str, str]
 """KVCache and node."""
-
-_RUNS = CacheProcess(running=True, restarting=False, incarnation=None, message="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +20,7 @@ class _Pod:
     kvcache: str
     node: str | None
     waits: str
+    process: CacheProcess
 
 
 class CachePods:
@@ -48,7 +47,7 @@ class CachePods:
             changed.add(place)
         if event is not None and event.kvcache is not None:
             waits = f"pod {event.name} waits: {event.why}" if isinstance(event, PodWaitingV1) else ""
-            pod = _Pod(event.name, event.kvcache, getattr(event, "node", None), waits)
+            pod = _Pod(event.name, event.kvcache, getattr(event, "node", None), waits, _process(event))
             self._pods[uid] = pod
             if pod.node is not None:
                 self._at[pod.kvcache, pod.node].add(uid)
@@ -56,8 +55,10 @@ class CachePods:
         return changed
 
     def process(self, place: Place) -> CacheProcess:
-        """Return whether a pod of a KVCache is on a node."""
-        return _RUNS if place in self._at else NO_PROCESS
+        """Return whether a pod of a KVCache is on a node, and the one that stays where one ends."""
+        here = [self._pods[uid].process for uid in sorted(self._at.get(place, ()))]
+        stay = [one for one in here if one.pod is not None and not one.pod.deleting]
+        return next(iter((*stay, *here)), NO_PROCESS)
 
     def names(self, kvcache: str) -> dict[str, str]:
         """Return by node the name of a KVCache's pod there."""
@@ -70,3 +71,8 @@ class CachePods:
             if pod.waits:
                 found[pod.kvcache].append(pod.waits)
         return {name: tuple(sorted(waits)) for name, waits in found.items()}
+
+
+def _process(event: PodState) -> CacheProcess:
+    pod = CachePod(event.uid, event.revision, event.requests, event.deleting)
+    return CacheProcess(running=True, restarting=False, incarnation=None, message="", pod=pod)

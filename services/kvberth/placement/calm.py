@@ -1,9 +1,19 @@
-"""How often caches may be removed. Pure. Additions beside a bound engine are never delayed."""
+"""How often caches may be removed or restarted. Pure. Additions beside a bound engine are never delayed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 WINDOW = timedelta(minutes=1)
+Times = Mapping[str, tuple[datetime, ...]]
+"""By KVCache: when something was done to it."""
+
+
+def recent(known: Times, done: Iterable[str], now: datetime) -> Times:
+    """Return what was done within the last minute, given the KVCaches to which it was done just now."""
+    kept = {name: tuple(time for time in times if now - time < WINDOW) for name, times in known.items()}
+    for name in done:
+        kept[name] = (*kept.get(name, ()), now)
+    return {name: times for name, times in kept.items() if times}
 
 
 class Allowance:

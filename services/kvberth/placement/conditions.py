@@ -28,6 +28,8 @@ class Outcome:
     snapshot: Snapshot
     placed: set[str] = field(default_factory=set)
     removed: set[str] = field(default_factory=set)
+    restarted: dict[str, str] = field(default_factory=dict)
+    """By node: why its cache begins another life."""
     forgotten: set[str] = field(default_factory=set)
     """Nodes of which nothing is left: their caches ended, or they are gone themselves."""
     refused: dict[str, tuple[Reason, str]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """What engines need of the cache beside them: tolerations, priority, RPC, a directory they can enter. Pure.
 
 Kubernetes gives every pod tolerations of `node.kubernetes.io/` that end after 300 s, and a DaemonSet's pods some that
-do not end: none of these is taken over. Who tolerates everything needs a cache that tolerates the taints of its node alone.
+do not end: none of these is taken over. Who tolerates everything needs a cache that tolerates its node's taints alone.
 """
 
 from collections.abc import Iterable

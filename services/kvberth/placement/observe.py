@@ -58,6 +58,7 @@ class _Namespace:
     kvcaches: dict[str, KVCache] = field(default_factory=dict)
     caches: dict[str, dict[str, Cache]] = field(default_factory=lambda: defaultdict(dict))
     troubles: dict[str, Trouble] = field(default_factory=dict)
+    revisions: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -141,7 +142,7 @@ class Index:
             for kvcache, nodes in held.caches.items()
             for node, cache in nodes.items()
         ]
-        troubles = [(name, held.troubles) for name, held in self._namespaces.items() if held.troubles]
+        own = [(name, held.troubles, held.revisions) for name, held in self._namespaces.items()]
         self._namespaces.clear()
         self._cluster = ClusterIndex()
         self._sequences.clear()
@@ -149,8 +150,9 @@ class Index:
         for name, kvcache, node, want in wanted:
             if want is not None:
                 self.set_wanted(name, kvcache, node, want)
-        for name, known in troubles:
-            self._namespaces[name].troubles = known
+        for name, troubles, revisions in own:
+            if troubles or revisions:
+                self._namespaces[name].troubles, self._namespaces[name].revisions = troubles, revisions
 
     def forget_missing(self, present: Collection[object]) -> None:
         """Forget what the stream no longer has: it is gone, and was said to be long ago.
@@ -215,6 +217,17 @@ class Index:
         self._touched.add(namespace)
         return True
 
+    def set_revisions(self, namespace: str, kvcache: str, revisions: Mapping[str, str]) -> bool:
+        """Note by pool what a new cache of a KVCache would be made from; tell whether that is new."""
+        known = self._namespaces[namespace].revisions
+        if known.get(kvcache, {}) == revisions:
+            return False
+        known.pop(kvcache, None)
+        if revisions:
+            known[kvcache] = dict(revisions)
+        self._touched.add(namespace)
+        return True
+
     @property
     def stale(self) -> int:
         """How many states were ignored because a newer version of the thing was known."""
@@ -258,6 +271,7 @@ class Index:
             memory=memory,
             live=live,
             troubles=held.troubles,
+            revisions=held.revisions,
             waiting_caches=held.pods.waiting(),
             unreadable_pods=namespace in self._unreadable.pods,
             unreadable_process_nodes=self._unreadable.processes.get(namespace, frozenset()),

@@ -14,6 +14,7 @@ from kvberth.placement.moves import Over, finishes
 from kvberth.placement.reasons import Reason
 from kvberth.placement.removals import Candidates, Removals, removals
 from kvberth.placement.rest import Work, at_rest, work_on
+from kvberth.placement.restarts import Restarts, restarts
 from kvberth.placement.snapshot import Arrivals, AtRest, KVCache, Life, Snapshot, WorkloadKey
 from kvberth.placement.status import active_rows, status
 from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
@@ -42,11 +43,11 @@ class _Draft:
     at_rest: dict[str, AtRest] = field(default_factory=dict)
     arrivals: dict[str, Arrivals] = field(default_factory=dict)
 
-    def take(self, adding: Additions, removing: Removals, ended: list[Finish]) -> None:
+    def take(self, found: "_Found") -> None:
         """Add what one KVCache needs; the new node comes before the old one leaves."""
-        self.steps.extend((*adding.steps, *removing.steps, *ended))
-        self.questions |= removing.questions
-        self.recheck.extend(removing.recheck)
+        self.steps.extend((*found.adding.steps, *found.removing.steps, *found.restarting.steps, *found.ended))
+        self.questions |= found.removing.questions
+        self.recheck.extend((*found.removing.recheck, *found.restarting.recheck))
 
     def plan(self) -> Plan:
         """Return it as a plan."""
@@ -61,6 +62,16 @@ class _Draft:
             at_rest=self.at_rest,
             arrivals=self.arrivals,
         )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is to be done about one KVCache."""
+
+    adding: Additions = field(default_factory=Additions)
+    removing: Removals = field(default_factory=Removals)
+    restarting: Restarts = field(default_factory=Restarts)
+    ended: list[Finish] = field(default_factory=list)
 
 
 def plan(snapshot: Snapshot, policy: Policy, now: datetime) -> Plan:
@@ -83,20 +94,21 @@ class _Planner:
 
     def consider(self, item: KVCache) -> None:
         work = work_on(item, self.engines.of[item.name], self.snapshot)
-        adding, removing, ended = Additions(), Removals(), list[Finish]()
+        found = _Found()
         seen = arrivals(item, self.engines, work, self.snapshot)
         if self.snapshot.freshness.known and item.life in {Life.LIVE, Life.DELETED}:
-            adding = self._additions(item, work)
+            adding = found.adding = self._additions(item, work)
             if not item.frozen:
                 off = frozenset(node for node, (why, _) in adding.refused.items() if why is Reason.TURNED_OFF)
                 candidates = Candidates(work.caches, off, seen.successors)
-                removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
-            ended = self._finishes(item, work, {step.node for step in adding.steps}, seen)
-        self.draft.take(adding, removing, ended)
-        if removing.questions - self.snapshot.live.keys():
+                found.removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
+                found.restarting = self._restarts(item, work)
+            found.ended = self._finishes(item, work, {step.node for step in adding.steps}, seen)
+        self.draft.take(found)
+        if found.removing.questions - self.snapshot.live.keys():
             self.draft.undecided.add(item.name)
-        self.draft.idle.update((item.name, node) for node in removing.idle)
-        self._tell(item, work, self._outcome(item, work, (adding, removing, ended)))
+        self.draft.idle.update((item.name, node) for node in found.removing.idle)
+        self._tell(item, work, self._outcome(item, work, found))
         resting = self.draft.at_rest.get(item.name)
         self.draft.arrivals[item.name] = rested(seen, self.engines.of[item.name], resting)
 
@@ -108,13 +120,18 @@ class _Planner:
         self.draft.statuses.append(status(outcome, rows, self.now))
         if self.snapshot.freshness.known and not (item.off or item.frozen):
             busy = outcome.placed | outcome.removed | outcome.refused.keys() | outcome.kept.keys()
-            busy |= self.engines.of[item.name].astray.keys()
+            busy |= outcome.restarted.keys() | self.engines.of[item.name].astray.keys()
             self.draft.at_rest[item.name] = at_rest(work, self.engines.of[item.name], self.snapshot, rows, busy)
 
     def _additions(self, item: KVCache, work: Work) -> Additions:
         if item.off or item.spec is None or not item.spec.accepted:
             return Additions()
         return additions(item, work.bound, work.caches, self.snapshot.cluster, self.room)
+
+    def _restarts(self, item: KVCache, work: Work) -> Restarts:
+        if item.off or item.spec is None:
+            return Restarts()
+        return restarts(item, work, self.snapshot, self.room, self.now)
 
     def _finishes(self, item: KVCache, work: Work, placed: set[str], seen: Arrivals) -> list[Finish]:
         nodes = self.snapshot.cluster.nodes
@@ -132,8 +149,8 @@ class _Planner:
         found = finishes(item, here, over, lambda node: successors_of(node, following, seen.successors))
         return [step for step in found if step.node not in placed]
 
-    def _outcome(self, item: KVCache, work: Work, found: tuple[Additions, Removals, list[Finish]]) -> Outcome:
-        adding, removing, ended = found
+    def _outcome(self, item: KVCache, work: Work, found: _Found) -> Outcome:
+        adding, removing, ended = found.adding, found.removing, found.ended
         forgotten = {step.node for step in removing.steps if isinstance(step, Forget)}
         return Outcome(
             item=item,
@@ -144,7 +161,8 @@ class _Planner:
             removed={step.node for step in removing.steps} - forgotten,
             forgotten=forgotten | {step.node for step in ended},
             refused=adding.refused,
-            kept=removing.kept,
+            restarted={step.node: step.message for step in found.restarting.steps},
+            kept=found.restarting.kept | removing.kept,
             moved=next((step.message for step in reversed(ended) if step.moved_to), ""),
         )
 

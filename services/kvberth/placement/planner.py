@@ -14,11 +14,11 @@ import structlog
 from kvberth.bus import BusError
 from kvberth.placement.apply import ApplyError, Backend, Standing
 from kvberth.placement.arrivals import after
-from kvberth.placement.calm import WINDOW
+from kvberth.placement.calm import Times, recent
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.snapshot import Arrivals, AtRest, Freshness, LiveWorkload, Memory, WorkloadKey
-from kvberth.placement.steps import AnyStep, Plan, Remove
+from kvberth.placement.steps import AnyStep, Plan, Remove, Restart
 from kvberth.service import Telemetry
 from kvberth_schemas.events import KVCacheStatusV1
 
@@ -177,24 +177,24 @@ class _Remembered:
         self.statuses: dict[str, KVCacheStatusV1] = {}
         self.said: set[str] = set()
         """Names of the KVCaches whose status this process has said; the others' are an earlier life's."""
-        self._removals: dict[str, tuple[datetime, ...]] = {}
+        self._removals: Times = {}
+        self._restarts: Times = {}
         self._idle: dict[tuple[str, str], datetime] = {}
         self._at_rest: Mapping[str, AtRest] = {}
         self._arrivals: Mapping[str, Arrivals] = {}
 
     def view(self) -> Memory:
-        return Memory(self.statuses, self._removals, self._idle, self._at_rest, self._arrivals)
+        return Memory(self.statuses, self._removals, self._restarts, self._idle, self._at_rest, self._arrivals)
 
     def take(self, result: Plan, taken: list[AnyStep], now: datetime, *, known: bool) -> None:
         if known:  # while nothing is known, nothing has become busy either
             self._idle = {key: self._idle.get(key, now) for key in result.idle}
             self._at_rest = result.at_rest
             self._arrivals = after(result.arrivals, taken)
-        recent = {name: tuple(time for time in times if now - time < WINDOW) for name, times in self._removals.items()}
-        self._removals = {name: times for name, times in recent.items() if times}
-        for step in taken:
-            if isinstance(step, Remove):
-                self._removals[step.kvcache] = (*self._removals.get(step.kvcache, ()), now)
+        removed = [step.kvcache for step in taken if isinstance(step, Remove)]
+        restarted = [step.kvcache for step in taken if isinstance(step, Restart)]
+        self._removals = recent(self._removals, removed, now)
+        self._restarts = recent(self._restarts, restarted, now)
 
 
 def wait_s(next_due: datetime | None, now: datetime, most: float) -> float:

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     ENGINE_BOUND = "EngineBound"
     RENEWED = "Renewed"
     ENGINES_BOUND_ELSEWHERE = "EnginesBoundElsewhere"
+    OUTDATED = "Outdated"
     SCALED_TO_ZERO = "ScaledToZero"
     LINGERED = "Lingered"
     NODE_GONE = "NodeGone"

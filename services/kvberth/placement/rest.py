@@ -67,6 +67,7 @@ def at_rest(
     resting, caches, bound = work.resting, snapshot.caches[work.resting.item.name], following.bound
     return AtRest(
         resting.item,
+        resting.revisions,
         caches=resting.caches | {name: caches[name] for name in new},
         engines=resting.engines | {name: bound[name] for name in new},
         nodes=resting.nodes | {name: nodes[name] for name in new},
@@ -77,8 +78,10 @@ def at_rest(
 def _resting(item: KVCache, following: Following, caches: Mapping[str, Cache], snapshot: Snapshot) -> AtRest:
     """What the last plan left at rest and nothing has stirred since."""
     before = snapshot.memory.at_rest.get(item.name)
-    if before is None or before.item is not item or not snapshot.freshness.known:
-        return AtRest(item)
+    revisions = snapshot.revisions.get(item.name)
+    same = before is not None and before.item is item and before.revisions is revisions
+    if before is None or not same or not snapshot.freshness.known:
+        return AtRest(item, revisions)
     stirred = {
         *_others(caches, before.caches),
         *_others(following.bound, before.engines),
@@ -90,6 +93,7 @@ def _resting(item: KVCache, following: Following, caches: Mapping[str, Cache], s
         return before
     return AtRest(
         item,
+        revisions,
         caches=_without(stirred, before.caches),
         engines=_without(stirred, before.engines),
         nodes=_without(stirred, before.nodes),

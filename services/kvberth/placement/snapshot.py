@@ -204,6 +204,17 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class CachePod:
+    """The newest pod of a cache on a node (Kubernetes)."""
+
+    uid: str
+    revision: str | None
+    """What it was made from; None where it does not say so."""
+    requests: Resources
+    deleting: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CacheProcess:
     """What the runner says of a cache's process."""
 
@@ -211,6 +222,7 @@ class CacheProcess:
     restarting: bool
     incarnation: str | None
     message: str
+    pod: CachePod | None = None
 
 
 SocketState = SocketReadyV1 | SocketLostV1 | SocketGoneV1
@@ -296,6 +308,7 @@ class AtRest:
     """
 
     item: KVCache
+    revisions: Mapping[str, str] | None = None
     caches: dict[str, Cache] = field(default_factory=dict)
     engines: dict[str, tuple[Engine, ...]] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -319,6 +332,8 @@ class Memory:
     statuses: Mapping[str, KVCacheStatusV1] = field(default_factory=dict)
     removals: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     """By KVCache: when caches were removed lately."""
+    restarts: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    """By KVCache: when caches were restarted lately."""
     idle_since: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
     """By KVCache and node: since when a cache was seen without an engine."""
     at_rest: Mapping[str, AtRest] = field(default_factory=dict)
@@ -349,6 +364,8 @@ class Snapshot:
     unreadable_pods: bool = False
     troubles: Mapping[str, Trouble] = field(default_factory=dict)
     """By KVCache."""
+    revisions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By KVCache, by pool: what a new cache would be made from (Kubernetes)."""
     waiting_caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By KVCache: why pods of caches have no node (Kubernetes)."""
     unreadable_process_nodes: frozenset[str] = frozenset()

@@ -92,6 +92,8 @@ def _state(outcome: Outcome, name: str, cache: Cache) -> tuple[str, str]:
     unknown = _unknown(snapshot, name)
     if unknown:
         return "unknown", unknown
+    if name in outcome.restarted:
+        return "starting", outcome.restarted[name]
     if cache.answers:
         return "serving", outcome.kept.get(name, "") or _remark(outcome, name, cache)
     return "starting", _not_answering(cache)

@@ -43,6 +43,18 @@ class Remove(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(Step):
+    """End a life of a cache that stays wanted, so that the next one begins, of this size."""
+
+    why: Why
+    size: CacheSize
+    pod: str | None = None
+    """The uid of the pod whose life is to end, and of no other (Kubernetes)."""
+    incarnation: str | None = None
+    """The same of a process (bare)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finish(Step):
     """A removed cache has ended: clean up what was asked for; `moved_to` names the node that took over."""
 
@@ -54,7 +66,7 @@ class Forget(Step):
     """The node itself is gone: nobody is left who could stop anything there."""
 
 
-AnyStep = Place | Remove | Finish | Forget
+AnyStep = Place | Remove | Restart | Finish | Forget
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ from kvberth_schemas.events import (
     PodGoneV1,
     Resources,
     SocketGoneV1,
+    SocketLostReason,
+    SocketLostV1,
+    SocketReadyV1,
     Taint,
 )
 from kvberth_schemas.quantity import parse_quantity
@@ -40,7 +43,10 @@ class Mirror:
     """What is asked for of a directory, by node and KVCache."""
     pods: dict[str, Json] = field(default_factory=dict)
     kvcaches: dict[str, Json] = field(default_factory=dict)
-    sockets: set[tuple[str, str]] = field(default_factory=set)
+    sockets: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    """By KVCache and node: the pod that was last said to answer; None: it no longer does."""
+    answers: Callable[[Json], bool] = field(default=lambda _: True)
+    """Whether the daemon in a cache's pod answers."""
     ends_pods: bool = True
     """Whether caches' pods that were told to end do so."""
 
@@ -129,19 +135,36 @@ class Mirror:
             return
 
     def _tell_sockets(self) -> None:
-        """Agents: a cache answers where its pod is, until its directory is dropped."""
+        """Agents: each pod of a cache is a daemon that answers while it is there, until its directory is dropped."""
         alive = {
-            (pod["metadata"]["labels"][OURS], pod["spec"]["nodeName"])
-            for pod in self.pods.values()
-            if OURS in pod["metadata"]["labels"] and pod["spec"].get("nodeName")
+            (pod["metadata"]["labels"][OURS], pod["spec"]["nodeName"]): uid
+            for uid, pod in sorted(self.pods.items(), key=lambda one: "deletionTimestamp" not in one[1]["metadata"])
+            if OURS in pod["metadata"]["labels"] and pod["spec"].get("nodeName") in self.agents and self.answers(pod)
         }
-        for name, node in alive - self.sockets:
-            if node in self.agents and (want := self.directory(node, name)) is not None and want.state == "keep":
-                self.sockets.add((name, node))
-                self.agents[node].put(subjects.socket(node, self.namespace, name), ready(self.namespace, name, node))
-        for name, node in self.sockets - alive:
-            want = self.directory(node, name)
-            if want is None or want.state == "drop":
-                self.sockets.discard((name, node))
-                gone = SocketGoneV1(cache=name, namespace=self.namespace, node=node)
-                self.agents[node].put(subjects.socket(node, self.namespace, name), gone)
+        for name, node in alive.keys() | self.sockets.keys():
+            said, now, want = self.sockets.get((name, node)), alive.get((name, node)), self.directory(node, name)
+            event = _socket_event(self.namespace, (name, node), said, now, want)
+            if event is not None:
+                self.agents[node].put(subjects.socket(node, self.namespace, name), event)
+                if isinstance(event, SocketGoneV1):
+                    del self.sockets[name, node]
+                else:
+                    self.sockets[name, node] = now
+
+
+def _socket_event(
+    namespace: str, place: tuple[str, str], said: str | None, now: str | None, want: DirWantV1 | None
+) -> SocketReadyV1 | SocketLostV1 | SocketGoneV1 | None:
+    name, node = place
+    if now is not None:
+        kept = want is not None and want.state == "keep"
+        return ready(namespace, name, node, incarnation=now) if kept and said != now else None
+    if want is None or want.state == "drop":
+        return SocketGoneV1(cache=name, namespace=namespace, node=node)
+    if said is None:
+        return None
+    path = f"/var/run/vineyard-kubernetes/{namespace}/{name}/vineyard.sock"
+    why = "nobody listens"
+    return SocketLostV1(
+        cache=name, namespace=namespace, node=node, path=path, reason=SocketLostReason.MISSING, message=why
+    )

@@ -17,6 +17,7 @@ from kvberth_schemas.events import (
     SocketReadyV1,
     Toleration,
 )
+from kvberth_schemas.quantity import parse_quantity
 from kvberth_schemas.subjects import Entity, Service, events_of
 
 MODEL = "model.aibrix.ai/name"
@@ -51,7 +52,8 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
         "model": meta["labels"].get(MODEL),
         "workload": workload_of(pod, wanted),
         "kvcache": meta["labels"].get(OURS),
-        "requests": Resources(),
+        "requests": _requests(spec),
+        "revision": meta.get("annotations", {}).get("kvberth.dev/hash"),
         "priority_class": spec.get("priorityClassName"),
         "priority": spec.get("priority"),
         "tolerations": tuple(
@@ -79,13 +81,21 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
     return PodScheduledV1(**common, node=spec["nodeName"])
 
 
-def ready(namespace: str, name: str, node: str) -> SocketReadyV1:
+def _requests(spec: Json) -> Resources:
+    asked = [box.get("resources", {}).get("requests", {}) for box in spec["containers"]]
+    return Resources(
+        cpu_millis=sum(int(parse_quantity(one.get("cpu", 0)) * 1000) for one in asked),
+        memory_bytes=sum(int(parse_quantity(one.get("memory", 0))) for one in asked),
+    )
+
+
+def ready(namespace: str, name: str, node: str, *, incarnation: str) -> SocketReadyV1:
     return SocketReadyV1(
         cache=name,
         namespace=namespace,
         node=node,
         path=f"/var/run/vineyard-kubernetes/{namespace}/{name}/vineyard.sock",
-        incarnation=f"{name}-{node}",
+        incarnation=incarnation,
         instance_id=0,
         version="0.24.2",
         memory_usage=0,

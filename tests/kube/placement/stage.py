@@ -65,7 +65,7 @@ class Stage:
         }
         return await create(self.client, KVCACHES, self.namespace, body)
 
-    async def engines(self, name: str = "llama", model: str = "llama", **pod: Any) -> None:
+    async def engines(self, name: str = "llama", model: str = "llama", replicas: int = 1, **pod: Any) -> None:
         labels = {"app": name, MODEL: model}
         spec = {
             "nodeSelector": {"stage": self.namespace},
@@ -76,7 +76,7 @@ class Stage:
         body = {
             "metadata": {"name": name},
             "spec": {
-                "replicas": 1,
+                "replicas": replicas,
                 "selector": {"matchLabels": {"app": name}},
                 "template": {"metadata": {"labels": labels}, "spec": spec},
             },

@@ -16,7 +16,7 @@ from kvberth.placement.apply import Standing
 from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
 from kvberth.placement.snapshot import LiveWorkload, Wanted, WorkloadKey
-from kvberth.placement.steps import AnyStep, Place, Remove
+from kvberth.placement.steps import AnyStep, Place, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.requests import WorkloadReply, WorkloadRequest
 from kvberth_schemas.subjects import Verb, WantKind, WantSubject
@@ -83,6 +83,8 @@ class BareBackend:
         elif isinstance(step, Remove):
             await self._spare(key)
             self._remove(key, step)
+        elif isinstance(step, Restart):
+            self._restart(key, step)
         else:
             self._clean_up(key)
         await self._tell(namespace, step, plan)
@@ -150,6 +152,30 @@ class BareBackend:
         wanted = facts.stopped(old.wanted if old is not None else None, cache, now)
         wanted = replace(wanted, cause=step.cause, traceparent=step.traceparent)
         self._put(key, _Wants(cache, directory, wanted))
+
+    def _restart(self, key: _Key, step: Restart) -> None:
+        """The runner ends the life that is named, and starts the next one as it is asked for now."""
+        old = self._standing.get(key)
+        if old is None or old.cache is None or not old.wanted.run:
+            return
+        size = step.size
+        new = {
+            "why": step.why,
+            "not_incarnation": step.incarnation,
+            "size_bytes": size.size_bytes,
+            "memory_bytes": size.memory_bytes,
+            "cpu_millis": cpu_millis(size),
+        }
+        cache = old.cache.model_copy(update=new)
+        wanted = replace(
+            old.wanted,
+            size_bytes=cache.size_bytes,
+            memory_bytes=cache.memory_bytes,
+            cpu_millis=cache.cpu_millis,
+            cause=step.cause,
+            traceparent=step.traceparent,
+        )
+        self._put(key, _Wants(cache, old.directory, wanted))
 
     def _put(self, key: _Key, wants: _Wants) -> None:
         """Say both wants; a directory is kept before its cache runs, and dropped after it was told to stop."""

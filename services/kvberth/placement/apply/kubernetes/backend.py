@@ -21,6 +21,7 @@ from kvberth.placement.apply.kubernetes.keeper import Desk, Intent, Keeper, Key
 from kvberth.placement.apply.kubernetes.kinds import LiveSet
 from kvberth.placement.apply.kubernetes.leaving import Leaving
 from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL, nodes_of
+from kvberth.placement.apply.kubernetes.restarting import restart
 from kvberth.placement.apply.kubernetes.telling import Teller
 from kvberth.placement.apply.kubernetes.wanted import adopted
 from kvberth.placement.apply.kubernetes.writing import Cluster
@@ -28,8 +29,8 @@ from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
 from kvberth.placement.means import Edge
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import KVCache, Life, LiveWorkload, Needs, Trouble, Wanted, WorkloadKey
-from kvberth.placement.steps import AnyStep, Place, Remove
+from kvberth.placement.snapshot import Held, KVCache, Life, LiveWorkload, Needs, Trouble, Wanted, WorkloadKey
+from kvberth.placement.steps import AnyStep, Place, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import EventSubject, WantKind, WantSubject
 from kvberth_schemas.wants import DirWantV1, Why
@@ -74,7 +75,7 @@ class KubernetesBackend:
         self._asked: dict[Key, _Asked] = defaultdict(_Asked)
         self._purges = Purges(edge.wants)
         self._leaving = Leaving(cluster, options.now)
-        desk = Desk(self._intent, self._trouble, self._written, options.now, options.traffic_policy)
+        desk = Desk(self._intent, self._trouble, self._revisions, self._written, options.now, options.traffic_policy)
         self._keeper = Keeper(cluster, desk, options.metrics)
 
     async def run(self) -> None:
@@ -129,17 +130,26 @@ class KubernetesBackend:
         elif isinstance(step, Remove):
             held = await self._leaving.forbidden(namespace, step) if self._is_there(key) else None
             if held is not None:
-                about = (EventType.WARNING, held.reason.value, "Remove", held.message)
-                self._teller.say(namespace, step.kvcache, step.uid, about)
-                return Standing(*key, step.node, asked.nodes.get(step.node), held)
+                return self._held(key, step, held)
             await self._spare(key, step.node)
             self._remove(key, asked, step)
             if step.reason is Reason.SWAPPED_FOR_QUOTA:
                 self._teller.step(namespace, step)
+        elif isinstance(step, Restart):
+            held = await restart(self._cluster, self._leaving, namespace, step)
+            if held is not None:
+                return self._held(key, step, held)
+            self._resize(asked, step)
+            await self._tell(namespace, step, plan)
         else:
             self._clean_up(key, asked, step.node)
             await self._tell(namespace, step, plan)
         return Standing(*key, step.node, asked.nodes.get(step.node))
+
+    def _held(self, key: Key, step: Remove | Restart, held: Held) -> Standing:
+        about = (EventType.WARNING, held.reason.value, type(step).__name__, held.message)
+        self._teller.say(key[0], step.kvcache, step.uid, about)
+        return Standing(*key, step.node, self._asked[key].nodes.get(step.node), held)
 
     def settle(self, namespace: str) -> None:
         """Have every KVCache looked at whose manifest or caches changed."""
@@ -164,6 +174,10 @@ class KubernetesBackend:
         item = self._index.kvcache(*key)
         if trouble is not None and item is not None:
             self._teller.say(*key, item.uid, (EventType.WARNING, trouble.reason.value, "Place", trouble.message))
+
+    def _revisions(self, key: Key, revisions: Mapping[str, str]) -> None:
+        if self._index.set_revisions(*key, revisions):
+            self._options.wake()
 
     async def _written(self, key: Key, intent: Intent) -> None:
         untold = self._asked[key].untold
@@ -207,6 +221,15 @@ class KubernetesBackend:
         asked.changed = True
         want = directories.keep(key[0], step, self._term)
         self._wants.put(_subject(key, step.node), want, cause=step.cause)
+
+    def _resize(self, asked: _Asked, step: Restart) -> None:
+        """What begins anew has the size that new caches have."""
+        old = asked.nodes.get(step.node)
+        if old is not None:
+            size = step.size
+            asked.nodes[step.node] = replace(
+                old, size_bytes=size.size_bytes, memory_bytes=size.memory_bytes, cpu_millis=cpu_millis(size)
+            )
 
     def _remove(self, key: Key, asked: _Asked, step: Remove) -> None:
         old = asked.nodes.get(step.node, _unasked(step.uid, self._options.now()))

@@ -5,7 +5,7 @@ trouble that plans and statuses tell.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -42,6 +42,7 @@ from kvberth.placement.apply.kubernetes.children import (
 from kvberth.placement.apply.kubernetes.failures import ASK_AFTER_S, ASK_EVERY_S, Failures
 from kvberth.placement.apply.kubernetes.kinds import OWNERS, SERVICE, SETS, LiveService, LiveSet
 from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL, TOUCHED, Child, Owner
+from kvberth.placement.apply.kubernetes.restarting import revisions
 from kvberth.placement.apply.kubernetes.wanted import Asked, children
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.reasons import Reason
@@ -73,6 +74,8 @@ class Desk:
     intent: Callable[[Key], Intent | None]
     """None: nothing may be written about it."""
     trouble: Callable[[Key, Trouble | None], None]
+    revisions: Callable[[Key, Mapping[str, str]], None]
+    """By pool: what new pods are made from."""
     written: Callable[[Key, Intent], Awaitable[None]]
     """Called whenever the API server has all DaemonSets as they should be."""
     now: Callable[[], datetime]
@@ -156,6 +159,7 @@ class Keeper:
         intent = self._desk.intent(key)
         if intent is None or intent.item.spec is None:
             self._desk.trouble(key, None)
+            self._desk.revisions(key, {})
             return
         owner = Owner(*key, intent.item.uid)
         live = dict(self.live(key))
@@ -170,6 +174,9 @@ class Keeper:
         self._desk.trouble(key, found.trouble or await self._creation(key, wanted, live))
         if not found.sets_blocked:
             await self._desk.written(key, intent)
+        made_from = revisions(item for item in self.live(key).values() if isinstance(item, LiveSet))
+        if made_from is not None:
+            self._desk.revisions(key, made_from)
 
     async def _write(self, owner: Owner, todo: list[Write], live: dict[Name, Live]) -> "_Found":
         """Write all that can be written, and say what is in the way of the rest."""

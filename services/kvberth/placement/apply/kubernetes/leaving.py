@@ -41,7 +41,7 @@ class Leaving:
                 return Held(Reason.ENGINE_FOUND, message, self._now() + AGAIN)
             for pod in pods:
                 if pod.metadata.labels.get(KVCACHE_LABEL) == step.kvcache and not pod.metadata.deleting:
-                    held = await self._budget(namespace, step.node, pod)
+                    held = await self.budget(namespace, step.node, pod)
                     if held is not None:
                         return held
         except KubeError as error:
@@ -50,7 +50,8 @@ class Leaving:
             ) from error
         return None
 
-    async def _budget(self, namespace: str, node: str, pod: LivePod) -> Held | None:
+    async def budget(self, namespace: str, node: str, pod: LivePod) -> Held | None:
+        """Return which budget keeps a pod from being ended now; None where none does. Raises KubeError, ApplyError."""
         target = Target(PODS, namespace, pod.metadata.name, uid=pod.metadata.uid)
         try:
             answer = await self._cluster.may_evict(target)

@@ -20,7 +20,7 @@ from kvberth.kube.resources import KVCACHES
 from kvberth.placement.apply.kubernetes import reading
 from kvberth.placement.apply.kubernetes.status import is_said, status_body
 from kvberth.placement.apply.kubernetes.writing import Cluster
-from kvberth.placement.steps import AnyStep, Finish, Forget, Place
+from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Restart
 from kvberth_schemas.events import KVCacheStatusV1
 
 _TRIES = 5
@@ -99,4 +99,6 @@ def _word(step: AnyStep) -> tuple[str, str] | None:
         return ("CacheMoved", "Move") if step.moved_to is not None else ("CacheRemoved", "Remove")
     if isinstance(step, Forget):
         return "CacheRemoved", "Forget"
+    if isinstance(step, Restart):
+        return "CacheRestarted", "Restart"
     return str(step.reason), "Remove"

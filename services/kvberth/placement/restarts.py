@@ -1,0 +1,136 @@
+"""Which caches begin another life where they are: those that were made from an older manifest. Pure.
+
+Another life is an empty cache. So it begins only while every other cache of the KVCache answers, where the new one has
+room, one at a time, and twice a minute at most. A cache that does not answer has nothing to lose and waits for nobody.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from kvberth.kvcache import CacheSize
+from kvberth.placement.additions import Room
+from kvberth.placement.calm import Allowance
+from kvberth.placement.reasons import Reason
+from kvberth.placement.rest import Work
+from kvberth.placement.snapshot import Cache, CachePod, KVCache, Snapshot
+from kvberth.placement.steps import Restart
+from kvberth_schemas.wants import Why
+
+MOST_A_MINUTE: Final = 2
+SETTLE: Final = timedelta(seconds=5)
+"""How long after a restart everything about it is surely heard."""
+
+
+@dataclass(slots=True)
+class Restarts:
+    """What begins anew, and why the rest that should waits."""
+
+    steps: list[Restart] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    """By node."""
+    recheck: list[datetime] = field(default_factory=list)
+
+
+def restarts(item: KVCache, work: Work, snapshot: Snapshot, room: Room, now: datetime) -> Restarts:
+    """Return which caches of a KVCache that is on begin anew; `work` is what no plan found at rest."""
+    judge = _Judge(item, work, snapshot, room, now)
+    outdated = _outdated(work.caches, snapshot.revisions.get(item.name, {}))
+    for node in sorted(outdated, key=lambda name: (work.caches[name].answers, name)):
+        if node in work.bound:
+            judge.consider(node, work.caches[node], outdated[node])
+    return judge.result
+
+
+def _outdated(caches: Mapping[str, Cache], revisions: Mapping[str, str]) -> dict[str, CachePod]:
+    """The pods that were made from something else than new ones would be, by node."""
+    if not revisions:
+        return {}
+    found = {}
+    for node, cache in caches.items():
+        pod = cache.process.pod if cache.process is not None else None
+        if pod is None or pod.deleting or pod.revision is None or cache.wanted is None or not cache.wanted.run:
+            continue
+        if revisions.get(cache.wanted.pool, pod.revision) != pod.revision:
+            found[node] = pod
+    return found
+
+
+class _Judge:
+    def __init__(self, item: KVCache, work: Work, snapshot: Snapshot, room: Room, now: datetime) -> None:
+        self.result = Restarts()
+        self._item, self._work, self._snapshot, self._room, self._now = item, work, snapshot, room, now
+        done = snapshot.memory.restarts.get(item.name, ())
+        self._allowance = Allowance(done, MOST_A_MINUTE, now)
+        self._settled_at = max(done) + SETTLE if done else now
+
+    def consider(self, node: str, cache: Cache, pod: CachePod) -> None:
+        waits = self._waits(node, cache, pod)
+        if waits:
+            self.result.kept[node] = f"made from an older manifest; begins anew later: {waits}"
+            return
+        self.result.steps.append(
+            Restart(
+                kvcache=self._item.name,
+                uid=self._item.uid,
+                node=node,
+                reason=Reason.OUTDATED,
+                message=f"restart {node}: its cache was made from an older manifest",
+                cause=self._item.cause.id if self._item.cause is not None else None,
+                traceparent=self._item.cause.traceparent if self._item.cause is not None else None,
+                why=Why.UPGRADE,
+                size=self._size(cache),
+                pod=pod.uid,
+            )
+        )
+
+    def _waits(self, node: str, cache: Cache, pod: CachePod) -> str:
+        """What the cache on a node waits for; nothing is taken from room and allowance while there is something."""
+        where = self._snapshot.cluster.nodes.get(node)
+        if where is None or not where.ready or node not in self._snapshot.freshness.agents:
+            return "nobody knows whether it answers"
+        if cache.held is not None and self._now < cache.held.until:
+            self.result.recheck.append(cache.held.until)
+            return cache.held.message
+        if cache.answers and (other := self._other(node)):
+            return other
+        refusal = self._room.refusal(where, self._size(cache), pod.requests)
+        if refusal is not None:
+            return refusal
+        if cache.answers and not self._allowance.take():
+            self.result.recheck.append(self._allowance.next_at)
+            return f"{MOST_A_MINUTE} restarts a minute are the limit"
+        return ""
+
+    def _other(self, node: str) -> str:
+        """What else is not as it should be, so that a warm cache is not ended now."""
+        trouble = self._snapshot.troubles.get(self._item.name)
+        if trouble is not None:
+            return trouble.message
+        if self.result.steps:
+            return f"the one on {self.result.steps[-1].node} does first"
+        if self._now < self._settled_at:
+            self.result.recheck.append(self._settled_at)
+            return "another one has begun anew just now"
+        nodes = self._snapshot.cluster.nodes
+        for name in sorted(self._work.bound.keys() - {node}):
+            other = self._work.caches.get(name)
+            if name not in nodes or not nodes[name].ready:
+                continue
+            if name not in self._snapshot.freshness.agents:
+                return f"nobody knows whether the cache on {name} answers"
+            if other is None or not _is_well(other):
+                return f"the cache on {name} does not answer"
+        return ""
+
+    def _size(self, cache: Cache) -> CacheSize:
+        spec, wanted = self._item.spec, cache.wanted
+        assert spec is not None
+        pool = wanted.pool if wanted is not None else ""
+        return next((item.size for item in spec.pools if item.name == pool), spec.size)
+
+
+def _is_well(cache: Cache) -> bool:
+    pod = cache.process.pod if cache.process is not None else None
+    return cache.asked and cache.answers and not (pod is not None and pod.deleting)
