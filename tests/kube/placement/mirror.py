@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kube.placement.played import MODEL, OURS, Json, pod_event, ready, role_of, workload_of
+from kube.placement.played import MODEL, OURS, Json, pod_event, ready, requests, role_of, workload_of
 from kube.rig import delete, items
 from kvberth.bus import Writer
 from kvberth.kube import Client, NotFound
@@ -75,9 +75,15 @@ class Mirror:
                     cpu_millis=int(parse_quantity(amounts["cpu"]) * 1000),
                     memory_bytes=int(parse_quantity(amounts["memory"])),
                 ),
-                requested=Resources(),
+                requested=self._requested(name),
             )
             self.watcher.put(subjects.node(name), event)
+
+    def _requested(self, node: str) -> Resources:
+        here = [requests(pod["spec"]) for pod in self.pods.values() if pod["spec"].get("nodeName") == node]
+        return Resources(
+            cpu_millis=sum(one.cpu_millis for one in here), memory_bytes=sum(one.memory_bytes for one in here)
+        )
 
     async def _tell_kvcaches(self) -> None:
         seen = {}

@@ -52,7 +52,7 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
         "model": meta["labels"].get(MODEL),
         "workload": workload_of(pod, wanted),
         "kvcache": meta["labels"].get(OURS),
-        "requests": _requests(spec),
+        "requests": requests(spec),
         "revision": meta.get("annotations", {}).get("kvberth.dev/hash"),
         "priority_class": spec.get("priorityClassName"),
         "priority": spec.get("priority"),
@@ -81,7 +81,7 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
     return PodScheduledV1(**common, node=spec["nodeName"])
 
 
-def _requests(spec: Json) -> Resources:
+def requests(spec: Json) -> Resources:
     asked = [box.get("resources", {}).get("requests", {}) for box in spec["containers"]]
     return Resources(
         cpu_millis=sum(int(parse_quantity(one.get("cpu", 0)) * 1000) for one in asked),

@@ -1,5 +1,6 @@
 """Caches whose life ends though they stay wanted: made from an older manifest, or found to hang."""
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from kvberth.placement.restarts import SETTLE
 from kvberth.placement.service import now
 from kvberth.placement.steps import Restart
 from kvberth_schemas.wants import Why
-from support.placement_world import manifest
+from support.placement_world import GI, manifest
 
 
 async def caches(world: Stage) -> dict[str, Json]:
@@ -34,6 +35,10 @@ def uid(pod: Json) -> str:
 
 def image(pod: Json) -> str:
     return str(pod["spec"]["containers"][0]["image"])
+
+
+def memory(pod: Json) -> int:
+    return int(pod["spec"]["containers"][0]["resources"]["limits"]["memory"])
 
 
 async def all_run(world: Stage, wanted: str, count: int) -> bool:
@@ -65,7 +70,7 @@ async def test_another_image_and_size_reach_the_caches_one_after_the_other(world
         await world.serving(a, b)
         after = await caches(world)
         assert {uid(pod) for pod in before.values()}.isdisjoint({uid(pod) for pod in after.values()})
-        assert {pod["spec"]["containers"][0]["resources"]["limits"]["memory"] for pod in after.values()} == {"2Gi"}
+        assert {memory(pod) for pod in after.values()} == {2 * GI}
         first, second = (datetime.fromisoformat(one["requestReceivedTimestamp"]) for one in deleted_pods(world))
         assert second - first >= SETTLE
         assert (await world.told()).count("CacheRestarted") in {1, 2}  # alike Events are counted, not repeated
@@ -92,7 +97,7 @@ async def test_what_has_no_room_stays_as_it_is_and_says_why(world: Stage, tmp_pa
 
         async def larger() -> bool:
             found = (await caches(world)).get(a)
-            return found is not None and found["spec"]["containers"][0]["resources"]["limits"]["memory"] == "3Gi"
+            return found is not None and memory(found) == 3 * GI
 
         await until(larger)
         await world.serving(a)
@@ -152,7 +157,7 @@ async def test_a_cache_that_hangs_is_ended_with_its_pod_and_no_other(world: Stag
         size=normalise(manifest()).size,
         pod="of-an-earlier-life",
     )
-    hangs = Restart(**{**{key: getattr(step, key) for key in step.__slots__}, "pod": uid(pods[0])})
+    hangs = replace(step, pod=uid(pods[0]))
     assert await restart(cluster, Leaving(cluster, now), world.namespace, step) is None
     assert not any(await _ending(world))
     assert await restart(cluster, Leaving(cluster, now), world.namespace, hangs) is None, "no budget keeps what hangs"
