@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kvberth.kvcache import normalise
+from kvberth.placement.apply.kubernetes.render import Owner, daemon_set, sets_of
 from support.api_server import ASSETS, ControlPlane, control_plane, missing_assets
 
 OVERLAY = Path(__file__).parents[2] / "k8s" / "overlays" / "default"
 POLICY_WORKS_WITHIN_S = 30.0
 GONE_WITHIN_S = 60.0
+AGENT_WITHIN_S = 5.0
 
 
 @dataclass
@@ -53,19 +57,35 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield running
 
 
+@dataclass(frozen=True)
+class Install:
+    """What there was before it."""
+
+    before: frozenset[str]
+
+
 @pytest.fixture(scope="module")
-def admin(plane: ControlPlane) -> Iterator[Kubectl]:
-    """The cluster's administrator, with the overlay installed; it must be gone afterwards."""
+def install(plane: ControlPlane) -> Install:
+    """The overlay, installed."""
     kubectl = Kubectl(plane.kubeconfig())
-    kinds = "namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses"
-    kinds += ",validatingadmissionpolicies,validatingadmissionpolicybindings"
-    kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
-    before = set(kubectl("get", kinds, "--output", "name").split())
+    before = everything(kubectl)
     kubectl("apply", "-k", str(OVERLAY))
-    yield kubectl
-    kubectl("delete", "-k", str(OVERLAY), "--wait=true", f"--timeout={GONE_WITHIN_S:.0f}s")
-    left = set(kubectl("get", kinds, "--output", "name").split()) - before
-    assert not [name for name in left if "kvberth" in name or "aibrix" in name]
+    return Install(before)
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane, install: Install) -> Kubectl:
+    """The administrator of a cluster with the overlay."""
+    return Kubectl(plane.kubeconfig())
+
+
+def everything(kubectl: Kubectl) -> frozenset[str]:
+    """Kind, namespace and name of all objects that can be listed, but Events."""
+    kinds = kubectl("api-resources", "--verbs=list", "--output", "name").split()
+    listed = ",".join(kind for kind in kinds if not kind.startswith("events"))
+    columns = "custom-columns=A:.kind,B:.metadata.namespace,C:.metadata.name"
+    found = kubectl("get", listed, "--all-namespaces", "--no-headers", "--output", columns)
+    return frozenset(" ".join(line.split()) for line in found.splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -247,3 +267,52 @@ def test_placement_may_ask_for_an_eviction_and_never_evict(admin: Kubectl, place
     assert evict({"dryRun": ["All"]}) == ""
     admin("get", "pod", "p", "-n", "default")
     admin("delete", "pod", "p", "-n", "default", "--now")
+
+
+def test_a_node_that_is_added_gets_its_agent_at_once_whatever_its_taints(admin: Kubectl) -> None:
+    taints = [{"key": "team", "value": "llm", "effect": "NoSchedule"}, {"key": "broken", "effect": "NoExecute"}]
+    node = {"metadata": {"name": "added"}, "spec": {"unschedulable": True, "taints": taints}}
+    admin("create", "--filename", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", **node}))
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
+    status = {"status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}}
+    admin("patch", "node", "added", "--subresource=status", "--type=merge", "--patch", json.dumps(status))
+    bound = ("get", "pods", "-n", "kvberth", "--field-selector=spec.nodeName=added", "-o", "name")
+    ends = time.monotonic() + AGENT_WITHIN_S
+    while not (found := admin(*bound).split()):
+        assert time.monotonic() < ends, admin("get", "pods", "-n", "kvberth", "-o", "wide")
+    (agent,) = found
+    assert agent.startswith("pod/kvberth-node-")
+    admin("delete", "node", "added")
+    admin("delete", agent, "-n", "kvberth", "--force")
+
+
+def test_an_uninstall_as_the_documents_have_it_leaves_nothing_but_what_they_say(
+    admin: Kubectl, install: Install
+) -> None:
+    admin("apply", "-k", str(OVERLAY.parents[1] / "preflight"))
+    kvcache = {"apiVersion": "orchestration.aibrix.ai/v1alpha1", "kind": "KVCache", "spec": {}}
+    kvcache["metadata"] = {"name": "kv", "namespace": "default"}
+    made = json.loads(admin("create", "-o", "json", "--filename", "-", stdin=json.dumps(kvcache)))
+    child = daemon_set(sets_of(normalise(kvcache), Owner("default", "kv", made["metadata"]["uid"]))[0])
+    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", **child.body}
+    body["metadata"] |= {"name": child.target.name, "namespace": child.target.namespace}
+    admin("create", "--filename", "-", stdin=json.dumps(body))
+    for command in uninstall_commands():
+        ends = time.monotonic() + GONE_WITHIN_S
+        while admin(*command) and command[0] == "get":  # "until none is left"
+            assert time.monotonic() < ends, admin(*command)
+            time.sleep(0.2)
+    ends = time.monotonic() + GONE_WITHIN_S
+    while left := everything(admin) ^ install.before:
+        assert time.monotonic() < ends, left
+        time.sleep(0.5)
+
+
+def uninstall_commands() -> list[list[str]]:
+    """What docs/deploy.md has people type, without the word kubectl."""
+    root = OVERLAY.parents[2]
+    text = (root / "docs" / "deploy.md").read_text().partition("### Uninstall")[2]
+    lines = text.partition("```sh\n")[2].partition("```")[0].splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines]
+    return [[str(root / word) if word.startswith("k8s/") else word for word in command] for command in commands]

@@ -17,7 +17,17 @@ from kube.placement.played import MODEL, OURS, Json, speaker
 from kube.rig import create, delete, get, items, merge
 from kvberth.bus import View
 from kvberth.kube import Client, NotFound
-from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, EVENTS, KVCACHES, NODES, PODS, SERVICES
+from kvberth.kube.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    KVCACHES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    Resource,
+)
 from kvberth.placement.service import main
 from kvberth.placement.settings import PlacementSettings
 from kvberth.service import Telemetry, open_context
@@ -216,15 +226,27 @@ async def stage(
 
 
 async def _clear(client: Client, namespace: str, nodes: tuple[str, ...]) -> None:
-    """Take away what later tests would share: nodes, and what has pods made for ever."""
+    """Take away what later tests would share or hear of: nodes, pods, and what has pods made for ever."""
     for resource in (KVCACHES, DEPLOYMENTS, DAEMON_SETS, SERVICES):
-        for item in await items(client, resource, namespace):
-            try:
-                await delete(client, resource, namespace, item["metadata"]["name"])
-            except NotFound:
-                continue
+        await _delete_all(client, resource, namespace)
+
+    async def empty() -> bool:
+        if await items(client, REPLICA_SETS, namespace) or await items(client, DAEMON_SETS, namespace):
+            return False  # these would have pods made anew
+        await _delete_all(client, PODS, namespace, gracePeriodSeconds=0)
+        return not await items(client, PODS, namespace)
+
+    await until(empty, timeout_s=40)
     for node in nodes:
         await delete(client, NODES, None, node)
+
+
+async def _delete_all(client: Client, resource: Resource, namespace: str, **options: Any) -> None:
+    for item in await items(client, resource, namespace):
+        try:
+            await delete(client, resource, namespace, item["metadata"]["name"], **options)
+        except NotFound:
+            continue
 
 
 @asynccontextmanager

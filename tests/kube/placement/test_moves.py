@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
-from kube.placement.stage import Stage, placement, until
+from kube.placement.played import speaker
+from kube.placement.stage import Stage, add_node, placement, until
+from kube.rig import delete
+from kvberth.kube.resources import NODES
+from kvberth_schemas.subjects import Entity, Service
 
 
 async def test_a_cache_is_made_beside_its_engine_and_follows_it(world: Stage, tmp_path: Path) -> None:
@@ -28,6 +32,25 @@ async def test_a_cache_is_made_beside_its_engine_and_follows_it(world: Stage, tm
         assert kept is not None
         assert (kept.state, kept.mode, kept.gid) == ("keep", 0o2770, 10001)
         await until(lambda: _told(world, {"CacheAdded", "CacheMoved"}))
+
+
+async def test_a_node_that_is_added_gets_a_cache_as_soon_as_an_engine_is_bound_there(
+    world: Stage, tmp_path: Path
+) -> None:
+    added = f"{world.namespace}-added"
+    await world.cordon(*world.nodes)
+    async with (
+        placement(world, tmp_path / "placement"),
+        speaker(world.url, Service.NODE_AGENT, added, (Entity.SOCKET,)) as (_, agent),
+    ):
+        world.mirror.agents[added] = agent
+        await world.kvcache()
+        await world.engines()
+        await world.says("Placed", "EngineWaiting")
+        await add_node(world.client, added, world.namespace)
+        await world.serving(added)
+        assert await world.set_nodes() == [added]
+    await delete(world.client, NODES, None, added)
 
 
 async def _told(world: Stage, reasons: set[str]) -> bool:
