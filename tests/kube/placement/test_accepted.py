@@ -1,4 +1,4 @@
-"""What clients send that check nothing (Helm, GitOps) reaches placement whole, and each field that nobody reads is named."""
+"""What clients send that check nothing (Helm, GitOps) arrives whole, and every field that nobody reads is told."""
 
 from pathlib import Path
 from typing import Any
