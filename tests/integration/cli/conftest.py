@@ -1,6 +1,7 @@
-"""A terminal with a state directory that does not exist yet, and one in which `kvberth up` runs."""
+"""A terminal with a state directory that does not exist yet, and one that Ctrl-C reaches."""
 
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,16 @@ import pytest
 from integration.cli.terminal import Terminal
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """A shell's job in the background ignores Ctrl-C, and so does all that it starts: these tests may be one."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def terminal(tmp_path: Path) -> Terminal:
     return Terminal(tmp_path / "state")
-
-
-@pytest.fixture
-async def running(terminal: Terminal) -> AsyncIterator[Terminal]:
-    async with terminal.up():
-        yield terminal

@@ -1,6 +1,8 @@
 """The commands against a running stack and against none: what a newcomer types, and what he is told."""
 
 import json
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ kind: KVCache
 metadata: {{name: {name}}}
 spec: {{replicas: 1, {more} cacheSpec: {{memory: {memory}}}}}
 """
+INTERRUPTED = {130, -signal.SIGINT}
+"""The same to a shell. Python ends itself by the signal if Ctrl-C came in an exec of a text, as of a dataclass."""
 LONG = "a-kvcache-whose-name-is-much-longer-than-a-column-of-a-table"
 
 
@@ -38,7 +42,15 @@ async def test_up_says_in_one_sentence_what_hinders_it(terminal: Terminal) -> No
 
 
 @pytest.mark.timeout(240)
-async def test_a_stack_from_its_start_to_its_end(running: Terminal) -> None:
+async def test_a_stack_from_its_start_to_its_end(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "first.yaml"
+    file.write_text(kvcache("first"))
+    async with terminal.up("-f", str(file)):
+        await _until_its_end(terminal)
+
+
+async def _until_its_end(running: Terminal) -> None:
+    assert "first" in (await running.run("status")).out
     second = await running.run("up")
     assert second.code == 1
     assert "Another 'kvberth up' (pid " in second.err
@@ -109,6 +121,7 @@ async def _events_are_lines_or_json(running: Terminal) -> None:
     assert {json.loads(row)["type"] for row in rows.out.splitlines()[:2]} <= {
         "kvberth.node.changed.v1",
         "kvberth.kvcache.spec.v1",
+        "kvberth.kvcache.status.v1",
     }
 
 
@@ -116,4 +129,4 @@ async def test_ctrl_c_while_the_command_is_still_being_imported_ends_it_without_
     for awaited in ("typer.core", "kvberth.bus", "kvberth.bare.stack"):
         ran = await terminal.interrupted_at_import(awaited, "status")
         assert "Traceback" not in ran.err
-        assert ran.code == 130
+        assert ran.code in INTERRUPTED

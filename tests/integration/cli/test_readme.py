@@ -1,4 +1,4 @@
-"""What the README tells a newcomer to paste works, in that order."""
+"""What the README tells a newcomer to paste works, in that order, and so does the manifest that he writes then."""
 
 import asyncio
 import re
@@ -21,13 +21,17 @@ def snippets(text: str, language: str) -> list[str]:
 
 
 @pytest.mark.timeout(240)
-async def test_the_commands_of_play_with_it_do_what_they_say(terminal: Terminal) -> None:
+async def test_the_commands_and_the_manifest_to_write_oneself_do_what_the_page_says(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     first, second = snippets(section("Play with it"), "sh")
     assert first == ".venv/bin/kvberth up\n"
     served = {"apply": "l20-a (serving)", "drain": "l20-b (serving)"}
     async with terminal.up() as up:
         for line in second.splitlines():
             words = shlex.split(line, comments=True)
+            if words[1] == "down":
+                await _write_a_manifest(terminal, tmp_path / "mine.yaml")
             if words[1] == "events":
                 await _follow_events(terminal, words[1:])
                 continue
@@ -58,11 +62,10 @@ async def _follow_events(terminal: Terminal, words: list[str]) -> None:
     assert (await terminal.run("node", "uncordon", "l20-a")).code == 0
 
 
-async def test_the_manifest_to_write_oneself_is_served(terminal: Terminal, tmp_path: Path) -> None:
+async def _write_a_manifest(terminal: Terminal, file: Path) -> None:
     (text,) = snippets(section("Write your own manifest"), "yaml")
-    file = tmp_path / "mine.yaml"
     file.write_text(text)
-    async with terminal.up("-f", str(file)):
-        out = await terminal.until(lambda out: "1/1 served" in out, "status")
-    assert "my-kv" in out
-    assert "warning" not in out
+    applied = await terminal.run("apply", "-f", str(file))
+    assert applied.code == 0
+    assert "warning" not in applied.out
+    await terminal.until(lambda out: out.count("1/1 served") == 2 and "my-kv" in out, "status")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from kvberth.scenario.backend.bare import BareBackend
 from kvberth.scenario.backend.bare.world import BareWorld
@@ -17,6 +18,8 @@ from kvberth.scenario.durations import Timing
 from kvberth.scenario.format import parse
 from kvberth.scenario.result import Failure, Outcome
 from kvberth.scenario.teller import Teller
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HERE = Path(__file__).parent
 KV, LLAMA = "aibrix-kvcache-llama-3-8b-instruct", "llama-3-8b-instruct"
@@ -42,13 +45,13 @@ class Wrong:
 
 def expects(kind: str, expected: str, seen: str) -> Wrong:
     """Expect something that is not so."""
-    return Wrong(f"[{{mark: m}}, {{expect: {{{kind}}}, within: 300ms}}]", expected, seen)
+    return Wrong(f"[{{mark: m}}, {{expect: {{{kind}}}, within: 50ms}}]", expected, seen)
 
 
 EXPECTATIONS = [
     expects(
         f"caches: {{kvcache: {KV}, nodes: [l20-b]}}",
-        f"caches of {KV} answer on exactly l20-b within 0.3 s",
+        f"caches of {KV} answer on exactly l20-b within 0.05 s",
         r"they answer on l20-a\. The last events: .*kvcache\.status",
     ),
     expects(f"caches: {{kvcache: {KV}, nodes: []}}", "on exactly no node", "they answer on l20-a"),
@@ -192,7 +195,7 @@ VERBS = [
 ]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world() -> AsyncIterator[BareWorld]:
     """A stack with an engine and its cache on l20-a."""
     scenario = parse(START, "start")

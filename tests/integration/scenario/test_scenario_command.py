@@ -111,7 +111,7 @@ async def test_json_is_one_object_and_a_failed_scenario_keeps_its_logs_and_leave
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 async def test_ctrl_c_in_the_middle_of_a_story_leaves_nothing(runner: Runner, number: signal.Signals) -> None:
     process = await runner.start(*runner.write(hangs=HANGS))
     assert process.stdout is not None
