@@ -11,6 +11,4 @@ if [ -z "${KUBEBUILDER_ASSETS:-}" ]; then
   KUBEBUILDER_ASSETS=$("$kit/install.sh" "$PWD/.cache/kube")
   export KUBEBUILDER_ASSETS
 fi
-printf '== NOT RUN here: tests/kube/pod_watcher and tests/kube/placement, which once hung together with the rest\n' >&2
-export PYTEST_ADDOPTS="--ignore=tests/kube/pod_watcher --ignore=tests/kube/placement"
 timeout 900 make test-kube
