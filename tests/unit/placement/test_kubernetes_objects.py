@@ -109,8 +109,8 @@ def test_a_cache_without_legacy_engines_opens_no_port_and_has_no_probe() -> None
     assert "--rpc=false" in container["command"][2]
 
 
-def test_where_a_pod_is_scheduled_makes_none_outdated_but_image_and_size_do() -> None:
-    moved = replace(SET, nodes=("c",), tolerations=frozenset(), priority=Priority())
+def test_what_follows_from_engines_makes_no_pod_outdated_but_image_and_size_do() -> None:
+    moved = replace(SET, nodes=("c",), tolerations=frozenset(), priority=Priority(), rpc=not SET.rpc)
     assert set_hash(moved) == set_hash(SET)
     assert set_hash(replace(SET, image="vineyardd:2")) != set_hash(SET)
     assert set_hash(replace(SET, size=CacheSize(Decimal(2), 72 * GI, 60 * GI))) != set_hash(SET)

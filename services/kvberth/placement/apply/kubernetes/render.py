@@ -199,8 +199,11 @@ def sizes_of(spec: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def set_hash(wanted: CacheSet) -> str:
-    """Return what tells an outdated pod: image, size, environment, command; not where and how it is scheduled."""
-    script = cache_script(wanted.size.size_bytes, rpc=wanted.rpc)
+    """Return what tells an outdated pod: image, size, environment, command.
+
+    What follows from engines is left out, which come and go: where and how it is scheduled, and RPC.
+    """
+    script = cache_script(wanted.size.size_bytes, rpc=False)
     parts = [wanted.image, wanted.size.memory_bytes, str(wanted.size.cpu), wanted.env, script]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
