@@ -219,6 +219,8 @@ class Index:
 
     def set_revisions(self, namespace: str, kvcache: str, revisions: Mapping[str, str]) -> bool:
         """Note by pool what a new cache of a KVCache would be made from; tell whether that is new."""
+        if not revisions and namespace not in self._namespaces:
+            return False
         known = self._namespaces[namespace].revisions
         if known.get(kvcache, {}) == revisions:
             return False
