@@ -109,6 +109,7 @@ def _root() -> dict[str, Any]:
         "type": "object",
         "description": text,
         "required": ["spec"],
+        _PRESERVE: True,
         "x-kubernetes-validations": [dict(_NAME_RULE)],
         "properties": {
             "apiVersion": {"type": "string"},
