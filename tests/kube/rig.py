@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +17,7 @@ from kvberth.kube.reflector import Reflector
 from kvberth.kube.resources import CONFIG_MAPS, LEASES, Resource
 from kvberth.kube.settings import BackoffSettings, ReflectorSettings
 from kvberth.kube.store import Change
+from support.waiting import until
 
 SOMEBODY = (("fieldManager", "somebody"),)
 QUICK = ReflectorSettings(floor_s=0.2, backoff=BackoffSettings(first_s=0.1, most_s=0.5))
@@ -35,15 +35,6 @@ class Lease(KubeObject):
 
 CONFIG: Kind[ConfigMap] = whole(CONFIG_MAPS, ConfigMap)
 LEASE: Kind[Lease] = whole(LEASES, Lease)
-
-
-async def until(look: Callable[[], Any], timeout_s: float = 20.0) -> float:
-    """Wait until `look` gives something true, and return how long that took."""
-    start = time.monotonic()
-    async with asyncio.timeout(timeout_s):
-        while not look():  # noqa: ASYNC110 - the condition is somebody else's: there is no event
-            await asyncio.sleep(0.01)
-    return time.monotonic() - start
 
 
 async def create(client: Client, resource: Resource, namespace: str | None, body: dict[str, Any]) -> dict[str, Any]:

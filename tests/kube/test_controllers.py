@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from kube.rig import create, delete, get, merge, until, watching
+from kube.rig import create, delete, get, merge, watching
 from kvberth.kube.applier import Applier, Target
 from kvberth.kube.client import Client
 from kvberth.kube.kinds import whole
 from kvberth.kube.objects import KubeObject, Trimmed
 from kvberth.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS
+from support.waiting import until
 
 
 class PodSpec(Trimmed):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kube.rig import create, delete, get, merge, until, watching
+from kube.rig import create, delete, get, merge, watching
 from kvberth.kube.applier import Applier, Target
 from kvberth.kube.client import Call, Client
 from kvberth.kube.errors import Conflict, Invalid, Refused
@@ -20,6 +20,7 @@ from kvberth.kvcache import door_complaints
 from kvberth_schemas import crd
 from kvberth_schemas.manifests import load_documents
 from support.api_server import ControlPlane
+from support.waiting import until
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 ACCEPTED: list[str] = []

@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from kube.rig import delete, get, merge, until
+from kube.rig import delete, get, merge
 from kvberth.kube.client import Client
 from kvberth.kube.election import Election, Leadership, boot_time_s
 from kvberth.kube.errors import LeaseHeldByRunaway
 from kvberth.kube.resources import LEASES
 from kvberth.kube.settings import LeaseSettings
 from support.tcp_proxy import TcpProxy, http_answer
+from support.waiting import seconds_until, until
 
 
 def settings(namespace: str, identity: str) -> LeaseSettings:
@@ -71,7 +72,9 @@ async def test_one_leads_and_gives_up_at_once_when_it_is_stopped(client: Client,
             await asyncio.sleep(3.5)  # longer than the Lease lasts: renewals must keep the other out
             assert (one.leads, two.leads) == (True, False)
             first.cancel()
-            assert await until(lambda: two.leads and two.terms) < 1.5, "a Lease that was given up need not run out"
+            assert await seconds_until(lambda: two.leads and two.terms) < 1.5, (
+                "a Lease that was given up need not run out"
+            )
             assert one.cancelled == 1
             assert two.terms == [one.terms[0] + 1]
             stored = await get(client, LEASES, namespace, "l")
@@ -99,7 +102,7 @@ async def test_a_leader_that_cannot_renew_stops_before_another_begins(
             overlap.append(cut.leads and other.leads)
             return other.leads
 
-        took = await until(look)
+        took = await seconds_until(look)
         assert not any(overlap)
         assert cut.cancelled == 1
         assert 2.0 <= took < 6.0
@@ -170,7 +173,7 @@ async def test_the_clock_of_another_machine_neither_opens_nor_closes_a_lease(
     await merge(client, LEASES, namespace, "l", {"spec": skewed})
     two = Candidate(client, settings(namespace, "two"))
     async with running(two):
-        assert 1.9 <= await until(lambda: two.leads) < 4.0
+        assert 1.9 <= await seconds_until(lambda: two.leads) < 4.0
 
 
 async def test_work_that_returns_gives_the_lease_up_and_its_error_is_raised(client: Client, namespace: str) -> None:

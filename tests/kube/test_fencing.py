@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kube.rig import create, delete, until
+from kube.rig import create, delete
 from kvberth.kube.applier import Applier, Target
 from kvberth.kube.client import Call, Client
 from kvberth.kube.election import Election, Leadership
@@ -20,6 +20,7 @@ from kvberth.kube.objects import Meta
 from kvberth.kube.resources import DAEMON_SETS, KVCACHES, LEASES, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
 from kvberth.kube.settings import ClientSettings, LeaseSettings
 from support.api_server import ControlPlane
+from support.waiting import until
 
 FENCE_FILE = Path(__file__).parents[2] / "k8s" / "base" / "fence.yaml"
 HOME = "kvberth"

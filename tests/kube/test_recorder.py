@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from kube.rig import delete, put_config, until
+from kube.rig import delete, put_config
 from kvberth.kube.client import Call, Client
 from kvberth.kube.recorder import EventRecorder
 from kvberth.kube.resources import EVENTS
 from kvberth.kube.settings import BackoffSettings, RecorderSettings
 from kvberth.kube.tally import EventType, Occurrence, Regarding
 from support.tcp_proxy import TcpProxy, http_answer
+from support.waiting import until
 
 SETTINGS = RecorderSettings(
     controller="kvberth.dev/placement",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kube.rig import CONFIG, LEASE, QUICK, Watcher, create, delete, merge, put_config, until, watching
+from kube.rig import CONFIG, LEASE, QUICK, Watcher, create, delete, merge, put_config, watching
 from kvberth.kube.client import Client
 from kvberth.kube.kinds import whole
 from kvberth.kube.listing import Selection
@@ -17,6 +17,7 @@ from kvberth.kube.resources import CONFIG_MAPS, CRDS, LEASES, Resource
 from kvberth.kube.settings import ClientSettings
 from support.api_server import ControlPlane
 from support.tcp_proxy import TcpProxy, http_answer
+from support.waiting import until
 
 GONE = http_answer(
     "410 Gone",

@@ -3,11 +3,12 @@
 import dataclasses
 import time
 
-from kube.rig import CONFIG, QUICK, delete, merge, put_config, until, watching
+from kube.rig import CONFIG, QUICK, delete, merge, put_config, watching
 from kvberth.kube.client import Client
 from kvberth.kube.resources import CONFIG_MAPS
 from support.api_server import ControlPlane
 from support.tcp_proxy import TcpProxy, http_answer
+from support.waiting import seconds_until, until
 
 LISTS = r"/configmaps\?(?!.*watch=true)"
 WATCHES = r"/configmaps\?.*watch=true"
@@ -64,7 +65,7 @@ async def test_a_stream_of_a_kind_that_nobody_changes_is_opened_anew_and_no_trou
         assert watcher.reflector.trouble == ""
         await until(lambda: watcher.reflector.live)
         await put_config(client, namespace, "first")
-        assert await until(lambda: "first" in watcher.names) < 1.0
+        assert await seconds_until(lambda: "first" in watcher.names) < 1.0
     assert proxy.count(LISTS) == 1
 
 

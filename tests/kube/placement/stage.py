@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,20 +36,9 @@ from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.subjects import Entity, Service, WantKind, events_of, wants_of
 from kvberth_schemas.wants import DirWantV1
 from support.api_server import ControlPlane
+from support.waiting import until
 
 WORKLOAD = "kvcache.orchestration.aibrix.ai/pod-affinity-workload"
-
-
-async def until(look: Callable[[], Any], timeout_s: float = 20.0) -> Any:
-    """Wait until `look` (maybe a coroutine function) gives something true, and return it."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            found = look()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.05)
 
 
 @dataclass
@@ -148,7 +137,7 @@ class Stage:
             return message if found == reason else ""
 
         try:
-            return str(await until(look, timeout_s))
+            return str(await until(look, within_s=timeout_s))
         except TimeoutError:
             raise AssertionError(f"{type_} is {await self.condition(type_, name)}, not {reason}") from None
 
@@ -162,7 +151,7 @@ class Stage:
             return here and (await self.condition("Ready", name))[0] == "True"
 
         try:
-            await until(look, timeout_s)
+            await until(look, within_s=timeout_s)
         except TimeoutError:
             raise AssertionError(f"{name} is not serving on {nodes}: {await self.status(name)}") from None
 
@@ -236,7 +225,7 @@ async def _clear(client: Client, namespace: str, nodes: tuple[str, ...]) -> None
         await _delete_all(client, PODS, namespace, gracePeriodSeconds=0)
         return not await items(client, PODS, namespace)
 
-    await until(empty, timeout_s=40)
+    await until(empty, within_s=40)
     for node in nodes:
         await delete(client, NODES, None, node)
 

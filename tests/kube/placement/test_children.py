@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 
 from kube.placement.played import OURS
-from kube.placement.stage import Stage, placement, until
+from kube.placement.stage import Stage, placement
 from kube.rig import absent, create, delete, get, items, merge
 from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, KVCACHES, NODES, PODS, SERVICES, Resource
+from support.waiting import until
 
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 LEGACY = {"containers": [{"name": "e", "image": "none", "env": [{"name": "AIBRIX_LLM_KV_CACHE", "value": "1"}]}]}

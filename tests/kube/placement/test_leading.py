@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kube.placement.stage import Stage, placement, until
+from kube.placement.stage import Stage, placement
 from kube.rig import create, delete, get
 from kvberth.kube import Applier, Call, Client, ClientSettings, Leadership, NotFound, Target
 from kvberth.kube.election import boot_time_s
@@ -19,6 +19,7 @@ from kvberth.kvcache import normalise
 from kvberth.placement.apply.kubernetes.render import Owner, daemon_set, sets_of
 from kvberth.placement.apply.kubernetes.writing import Cluster, Deposed
 from support.placement_world import manifest
+from support.waiting import until
 
 OVERLAY = Path(__file__).parents[3] / "k8s" / "overlays" / "default"
 HOME = "kvberth"
@@ -63,7 +64,7 @@ async def test_a_standby_takes_over_at_once_from_a_leader_that_stops(world: Stag
     await world.cordon(b, c)
     async with pod_of_placement(world, "one") as one, pod_of_placement(world, "two") as two:
         async with placement(world, tmp_path / "one", **one):
-            await until(lambda: _holder(world, one), timeout_s=40)
+            await until(lambda: _holder(world, one), within_s=40)
             await world.kvcache()
             await world.engines()
             await world.serving(a, timeout_s=40)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from kube.placement.played import speaker
-from kube.placement.stage import Stage, add_node, placement, until
+from kube.placement.stage import Stage, add_node, placement
 from kube.rig import delete
 from kvberth.kube.resources import NODES
 from kvberth_schemas.subjects import Entity, Service
+from support.waiting import until
 
 
 async def test_a_cache_is_made_beside_its_engine_and_follows_it(world: Stage, tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from kube.placement.stage import Stage, placement, until
+from kube.placement.stage import Stage, placement
 from kvberth.placement.apply.kubernetes.leading import USER_AGENT
+from support.waiting import until
 
 KVCACHES = 50
 
@@ -20,7 +21,7 @@ async def test_fifty_unchanged_kvcaches_are_written_to_by_no_later_life(world: S
     before, (term,) = len(_writes(world)), _terms(world)
     assert before >= 2 * KVCACHES
     async with placement(world, tmp_path / "two", recheck_s=0.5):
-        await until(lambda: _terms(world) == {term + 1}, timeout_s=60)  # each was planned and said by the next life
+        await until(lambda: _terms(world) == {term + 1}, within_s=60)  # each was planned and said by the next life
         await world.age(3)  # several times everything is planned again
     assert _writes(world)[before:] == []
 

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from kube.placement.stage import Stage, placement, until
+from kube.placement.stage import Stage, placement
 from kube.rig import create, delete, get, merge
 from kvberth.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Resource
+from support.waiting import until
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 

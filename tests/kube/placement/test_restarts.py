@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kube.placement.played import OURS, Json
-from kube.placement.stage import Stage, placement, until
+from kube.placement.stage import Stage, placement
 from kube.rig import create, delete, items, merge
 from kvberth.kube import Applier, Leadership
 from kvberth.kube.election import boot_time_s
@@ -22,6 +22,7 @@ from kvberth.placement.service import now
 from kvberth.placement.steps import Restart
 from kvberth_schemas.wants import Why
 from support.placement_world import GI, manifest
+from support.waiting import until
 
 
 async def caches(world: Stage) -> dict[str, Json]:
@@ -66,7 +67,7 @@ async def test_another_image_and_size_reach_the_caches_one_after_the_other(world
         await world.serving(a, b)
         before = await caches(world)
         await change(world, image="vineyardd:2", memory="2Gi")
-        await until(lambda: all_run(world, "vineyardd:2", 2), timeout_s=40)
+        await until(lambda: all_run(world, "vineyardd:2", 2), within_s=40)
         await world.serving(a, b)
         after = await caches(world)
         assert {uid(pod) for pod in before.values()}.isdisjoint({uid(pod) for pod in after.values()})

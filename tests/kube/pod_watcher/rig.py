@@ -13,13 +13,14 @@ from typing import Any
 
 import yaml
 
-from kube.rig import create, merge, until
+from kube.rig import create, merge
 from kvberth.bus import Bus, BusSettings, Liveness, Row, View
 from kvberth.kube.client import Call, Client
 from kvberth.kube.resources import DEPLOYMENTS, NODES, PODS, SERVICE_ACCOUNTS, Resource
 from kvberth_schemas import subjects
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import Entity, EventSubject, Service, events_of
+from support.waiting import until
 
 MODEL = "llama-3-8b-instruct"
 DIRECTORY = "/var/run/vineyard-kubernetes"
@@ -191,7 +192,7 @@ async def kubelet_says(client: Client, namespace: str, pod: str, *, ready: bool,
 
 async def heard_of(heard: Heard, namespace: str, amount: int = 1, timeout_s: float = 20.0) -> list[Any]:
     """Wait until so many living pods of a namespace are known."""
-    await until(lambda: len(heard.living(namespace)) == amount, timeout_s)
+    await until(lambda: len(heard.living(namespace)) == amount, within_s=timeout_s)
     return heard.living(namespace)
 
 

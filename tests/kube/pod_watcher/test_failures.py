@@ -4,13 +4,14 @@ import signal
 
 from kube.pod_watcher.rig import Heard, Replicas, deploy_engine, end, heard_of, kubelet_says, token_of_the_install
 from kube.pod_watcher.test_nodes_and_kvcaches import FIRST, apply
-from kube.rig import delete, get, merge, until
+from kube.rig import delete, get, merge
 from kvberth.kube.client import Client
 from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, LEASES, PODS
 from kvberth_schemas.events import KVCacheGoneV1, PodGoneV1, PodReadyV1, PodScheduledV1
 from support.api_server import ControlPlane
 from support.nats import NatsServer
 from support.tcp_proxy import TcpProxy
+from support.waiting import seconds_until, until
 
 QUICK_LEASE = {"KVBERTH_LEASE_DURATION_S": "6"}
 TAKEN_OVER_WITHIN_S = 6 + 1.2 + 2.0
@@ -59,7 +60,7 @@ async def test_a_killed_leader_is_followed_within_lease_and_retry_and_nothing_of
     await end(first, signal.SIGKILL)
     await delete(client, KVCACHES, namespace, "one")
     await delete(client, PODS, namespace, pod.name, gracePeriodSeconds=0)
-    took_s = await until(lambda: isinstance(heard.spec(namespace, "one"), KVCacheGoneV1))
+    took_s = await seconds_until(lambda: isinstance(heard.spec(namespace, "one"), KVCacheGoneV1))
     assert took_s <= TAKEN_OVER_WITHIN_S
     assert heard.spec(namespace, "one").by_user, "the standby saw the live object deleted"
     await until(lambda: isinstance(heard.pods(namespace)[pod.uid], PodGoneV1))
@@ -80,7 +81,7 @@ async def test_a_stopped_leader_is_followed_within_two_seconds(
     await merge(client, KVCACHES, namespace, "one", {"spec": {"replicas": 3}})
     await first.wait()
     await delete(client, KVCACHES, namespace, "one")
-    took_s = await until(lambda: isinstance(heard.spec(namespace, "one"), KVCacheGoneV1))
+    took_s = await seconds_until(lambda: isinstance(heard.spec(namespace, "one"), KVCacheGoneV1))
     assert took_s <= 2.0
     assert heard.spec(namespace, "one").by_user
     assert first.returncode == 0
@@ -113,7 +114,7 @@ async def test_an_outage_of_the_api_server_is_unknown_and_leaves_nothing_false(
     await until(lambda: not heard.fresh)
     assert heard.rows[before:] == [], "what nobody saw is not said"
     await proxy.open()
-    await until(lambda: heard.fresh, 60.0)
+    await until(lambda: heard.fresh, within_s=60.0)
     assert isinstance(heard.pods(namespace)[goes.uid], PodGoneV1)
     assert heard.pods(namespace)[stays.uid].node == node
     assert isinstance(heard.spec(namespace, "goes"), KVCacheGoneV1)
@@ -128,11 +129,11 @@ async def test_a_silent_api_server_is_unknown(
     await apply(client, namespace, "one", FIRST)
     await until(lambda: heard.fresh and heard.spec(namespace, "one") is not None)
     proxy.silence()
-    await until(lambda: not heard.fresh, 30.0)
+    await until(lambda: not heard.fresh, within_s=30.0)
     await delete(client, KVCACHES, namespace, "one")
     assert not isinstance(heard.spec(namespace, "one"), KVCacheGoneV1)
     proxy.reset()
-    await until(lambda: isinstance(heard.spec(namespace, "one"), KVCacheGoneV1), 60.0)
+    await until(lambda: isinstance(heard.spec(namespace, "one"), KVCacheGoneV1), within_s=60.0)
 
 
 async def test_a_wiped_bus_is_filled_again(
@@ -153,7 +154,7 @@ async def test_a_wiped_bus_is_filled_again(
     await nats.kill()
     nats.wipe()
     await nats.start()
-    await until(lambda: heard.fresh and len(heard.view.rows) >= len(known), 30.0)
+    await until(lambda: heard.fresh and len(heard.view.rows) >= len(known), within_s=30.0)
     assert {subject: row.message for subject, row in heard.view.rows.items()} == {
         subject: row.message for subject, row in known.items()
     }
@@ -226,7 +227,7 @@ async def test_an_owner_that_does_not_answer_holds_an_engine_back_for_two_second
     await deploy_engine(client, namespace, selector)
     await gate.reached.wait()
     assert heard.pods(namespace) == {}
-    took_s = await until(lambda: heard.living(namespace))
+    took_s = await seconds_until(lambda: heard.living(namespace))
     assert 1.0 <= took_s <= 3.0
     assert heard.living(namespace)[0].workload is None, "not known is not another owner"
     gate.released.set()

@@ -3,10 +3,11 @@
 from typing import Any
 
 from kube.pod_watcher.rig import Heard, Replicas, end
-from kube.rig import create, delete, merge, until
+from kube.rig import create, delete, merge
 from kvberth.kube.client import Client
 from kvberth.kube.resources import KVCACHES, NODES
 from kvberth_schemas.events import KVCacheGoneV1, KVCacheSpecV1, NodeGoneV1, Resources, Taint
+from support.waiting import until
 
 FIRST: dict[str, Any] = {
     "replicas": 1,

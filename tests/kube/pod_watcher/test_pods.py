@@ -12,7 +12,7 @@ from kube.pod_watcher.rig import (
     heard_of,
     kubelet_says,
 )
-from kube.rig import create, delete, merge, until
+from kube.rig import create, delete, merge
 from kvberth.kube.client import Client
 from kvberth.kube.resources import DEPLOYMENTS, NODES, PODS, STATEFUL_SETS
 from kvberth_schemas.events import (
@@ -25,6 +25,7 @@ from kvberth_schemas.events import (
     Resources,
     SocketMount,
 )
+from support.waiting import until
 
 
 async def test_an_engine_is_followed_from_waiting_to_gone(
