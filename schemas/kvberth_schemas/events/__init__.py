@@ -1,7 +1,7 @@
 """The events, one module per area; every class is one released version of one fact."""
 
 from kvberth_schemas.events.caches import CacheMovedV1, CachePlacedV1, CacheRemovedV1
-from kvberth_schemas.events.health import CacheHealthGoneV1, CacheHealthV1, Verdict
+from kvberth_schemas.events.health import CacheHealthGoneV1, CacheHealthV1, HealthReason, Verdict
 from kvberth_schemas.events.kvcaches import (
     Condition,
     ConditionStatus,
@@ -39,6 +39,7 @@ __all__ = (
     "Condition",
     "ConditionStatus",
     "GateResult",
+    "HealthReason",
     "KVCacheGoneV1",
     "KVCacheSpecV1",
     "KVCacheStatusGoneV1",

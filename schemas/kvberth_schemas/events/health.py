@@ -16,8 +16,31 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
+class HealthReason(StrEnum):
+    """Why a verdict stands: the words that `reason` of `cache.health` has so far; readers must bear others."""
+
+    PROVEN = "Proven"
+    SLOW = "Slow"
+    """It answers, but every call takes long, or one that moves bytes took too long."""
+    FULL = "Full"
+    HUNG = "Hung"
+    MISSING = "Missing"
+    STALE = "Stale"
+    DENIED = "Denied"
+    REFUSED = "Refused"
+    GONE = "Gone"
+    """It closed the connection in the midst of a proof."""
+    PROTOCOL = "Protocol"
+    WRONG_BYTES = "WrongBytes"
+    NOT_VISIBLE = "NotVisible"
+    """What was sealed on one connection is not found on another."""
+    WRONG_ACCOUNTS = "WrongAccounts"
+    """What it says of its memory can't be true."""
+    NOT_PROBED = "NotProbed"
+
+
 class CacheHealthV1(Event):
-    """Bytes went into the cache and came back, or they did not."""
+    """Bytes went into the cache and came back, or they did not. Said at each change, and renewed with new numbers."""
 
     ce_type: ClassVar[str] = "kvberth.cache.health.v1"
     cache: str
@@ -28,6 +51,7 @@ class CacheHealthV1(Event):
     reason: str
     message: str
     last_proof: datetime | None = None
+    """When bytes last came back as they went in. A verdict that is not said anew stands: see ``alive``."""
     round_trip_s: float | None = None
     memory_usage: int | None = None
     memory_limit: int | None = None

@@ -1,6 +1,6 @@
-"""Puts the node agent together: wants in, directories and sockets looked after, events out.
+"""Puts the node agent together: wants in, directories and sockets looked after, caches proven, events out.
 
-One bus connection, one writer of this node's socket events. Nothing is decided here.
+One bus connection, one writer of this node's events. Nothing is decided here.
 """
 
 import asyncio
@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from kvberth.bus import Absent, Bus, BusSettings, Row, View, Writer
 from kvberth.bus.readiness import lacks_connection, lacks_reading, lacks_saying
 from kvberth.node_agent.claim import claim_of, deposed_sentence
+from kvberth.node_agent.evidence import Evidence
+from kvberth.node_agent.health.keeper import HealthKeeper
+from kvberth.node_agent.health.metrics import ProofMetrics
+from kvberth.node_agent.health.watcher import Pace as ProofPace
 from kvberth.node_agent.settings import NodeAgentSettings
-from kvberth.node_agent.sockets.evidence import Evidence
 from kvberth.node_agent.sockets.keeper import Keeper, KeeperSettings
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant
 from kvberth.node_agent.sockets.watcher import Pace, Surroundings
 from kvberth.node_agent.sockets.watches import DirectoryWatches, open_watches
 from kvberth.service import ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects
-from kvberth_schemas.events import SocketGoneV1, SocketLostV1, SocketReadyV1
+from kvberth_schemas.events import CacheHealthGoneV1, CacheHealthV1, SocketGoneV1, SocketLostV1, SocketReadyV1
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import Entity, EventSubject, Service, WantKind, WantSubject
 from kvberth_schemas.wants import DirWantV1
@@ -28,6 +31,7 @@ SERVICE = Service.NODE_AGENT.value
 _LOOK_S = 1.0  # at the view, and at whether another agent took over, if nothing says that it changed
 
 Context = ServiceContext[NodeAgentSettings]
+HealthEvent = CacheHealthV1 | CacheHealthGoneV1
 SocketEvent = SocketReadyV1 | SocketLostV1 | SocketGoneV1
 
 
@@ -55,34 +59,42 @@ class _Agent:
         self._watches = watches
         self._bus = bus
         self._keeper: Keeper | None = None
+        self._evidence = Evidence(context.lag, context.telemetry)
 
     async def run(self) -> None:
         wants = self._bus.view([subjects.wants_of(WantKind.DIR, self._node)])
-        writer = self._bus.writer(
-            [subjects.events_of(Entity.SOCKET, self._node)], absent=Absent.GONE, gone=self._not_found
-        )
+        said = [subjects.events_of(entity, self._node) for entity in (Entity.SOCKET, Entity.HEALTH)]
+        writer = self._bus.writer(said, absent=Absent.GONE, gone=self._not_found)
         async with wants, writer, self._bus.heart([writer]), asyncio.TaskGroup() as group:
-            keeper = self._keeper = self._make_keeper(group, writer)
+            health = self._make_health(group, writer)
+            keeper = self._keeper = self._make_keeper(group, writer, health)
             url = self._context.settings.nats_url
             self._context.checks.register("bus", lambda: lacks_connection(self._bus, url))
             self._context.checks.register("wants", lambda: lacks_reading(wants, "wants of this node"))
             self._context.checks.register("sockets", lambda: self._sockets_complaint(keeper, writer))
             handing_out = group.create_task(self._watches.run(), name="inotify")
-            readying = group.create_task(_ready_after_looks(keeper, writer), name="first looks")
+            readying = group.create_task(_ready_after_looks(keeper, health, writer), name="first looks")
             applying = group.create_task(self._apply(wants, keeper, writer), name="wants")
             purges = group.create_task(self._look_for_purges(wants), name="purges")
             await self._context.stopping.wait()
             for task in (handing_out, readying, applying, purges):
                 task.cancel()
             keeper.stop()
+            health.stop()
 
-    def _make_keeper(self, group: asyncio.TaskGroup, writer: Writer) -> Keeper:
+    def _make_health(self, group: asyncio.TaskGroup, writer: Writer) -> HealthKeeper:
+        def speak(event: HealthEvent) -> None:
+            writer.put(subjects.health(self._node, event.namespace, event.cache), event)
+
+        pace = ProofPace(period_s=self._context.settings.proof_s)
+        return HealthKeeper(group, pace, self._evidence.lagged, speak, ProofMetrics(self._context.telemetry))
+
+    def _make_keeper(self, group: asyncio.TaskGroup, writer: Writer, health: HealthKeeper) -> Keeper:
         settings = self._context.settings
-        evidence = Evidence(self._context.lag, self._context.telemetry)
         around = Surroundings(
             watches=self._watches,
             pace=Pace(recheck_s=settings.recheck_s, answer_s=settings.answer_s),
-            lagged=evidence.lagged,
+            lagged=self._evidence.lagged,
         )
 
         changes = self._context.telemetry.counter(
@@ -93,6 +105,7 @@ class _Agent:
             subject = subjects.socket(self._node, event.namespace, event.cache)
             writer.put(subject, event, cause=cause, traceparent=traceparent)
             changes.add(1, {"type": event.ce_type})
+            health.follow(event)
 
         keeper_settings = KeeperSettings(node=self._node, root=settings.root, empty_after_s=settings.empty_after_s)
         return Keeper(keeper_settings, group, around, speak, self._context.telemetry.handling)
@@ -121,15 +134,21 @@ class _Agent:
     def _not_found(self, row: Row) -> Event | None:
         """What to say of a row that an earlier life wrote and no want speaks of: only a drop ends the keeping."""
         subject = row.subject
-        if isinstance(row.message, SocketGoneV1) or not isinstance(subject, EventSubject) or subject.namespace is None:
+        if (
+            isinstance(row.message, SocketGoneV1 | CacheHealthGoneV1)
+            or not isinstance(subject, EventSubject)
+            or subject.namespace is None
+        ):
             return None
         if self._keeper is not None and self._keeper.adopt(CacheKey(subject.namespace, subject.object)):
             return None
-        return SocketGoneV1(cache=subject.object, namespace=subject.namespace, node=self._node)
+        gone = CacheHealthGoneV1 if subject.entity is Entity.HEALTH else SocketGoneV1
+        return gone(cache=subject.object, namespace=subject.namespace, node=self._node)
 
 
-async def _ready_after_looks(keeper: Keeper, writer: Writer) -> None:
+async def _ready_after_looks(keeper: Keeper, health: HealthKeeper, writer: Writer) -> None:
     await keeper.looked.wait()
+    await health.judged()
     writer.ready()
 
 

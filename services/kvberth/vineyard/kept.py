@@ -27,6 +27,11 @@ class KeptClient:
         self._client = await Client.connect(self._path, timeout_s=timeout_s)
         return self._client
 
+    def give_up(self) -> Client | None:
+        """Hands the open connection over to the caller, who closes it; the next call opens another."""
+        given, self._client = self.open, None
+        return given
+
     async def aclose(self) -> None:
         """Closes the connection, if there is one; the next call opens another."""
         lost, self._client = self._client, None

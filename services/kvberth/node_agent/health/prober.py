@@ -1,0 +1,146 @@
+"""One proof: a canary goes in on one connection and is read on a second one. Says what was seen, judges nothing.
+
+The second connection is opened for each proof, so that a register is part of it; the first one is kept, as an
+engine's is. Every call has its own deadline, and nothing of a proof that was given up is left in the daemon.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from kvberth.node_agent.health.leftovers import PATIENCE_S, Leftovers
+from kvberth.node_agent.health.verdict import Failed, Late, NoEvidence, Observation, Proven
+from kvberth.vineyard import (
+    Blob,
+    CannotAsk,
+    Client,
+    ConnectionGone,
+    DaemonHung,
+    KeptClient,
+    ObjectMissing,
+    ObjectNotSealed,
+    ProtocolError,
+    SocketDenied,
+    SocketMissing,
+    SocketPathTooLong,
+    SocketStale,
+    StoreFull,
+    VineyardError,
+)
+from kvberth_schemas.events import HealthReason
+
+CALL_S = 0.4
+"""For each call of a proof."""
+CANARY_BYTES = 64
+
+_REASONS: tuple[tuple[type[VineyardError], HealthReason], ...] = (
+    (SocketMissing, HealthReason.MISSING),
+    (SocketPathTooLong, HealthReason.MISSING),
+    (SocketStale, HealthReason.STALE),
+    (SocketDenied, HealthReason.DENIED),
+    (ConnectionGone, HealthReason.GONE),
+    (ProtocolError, HealthReason.PROTOCOL),
+    (ObjectMissing, HealthReason.NOT_VISIBLE),
+    (ObjectNotSealed, HealthReason.NOT_VISIBLE),
+)
+
+T = TypeVar("T")
+
+
+class Prober:
+    """Proves one cache, one proof after the other. ``lagged(seconds)``: did our own loop run late in that time?"""
+
+    def __init__(self, path: str, lagged: Callable[[float], bool], canary: Callable[[int], bytes] = os.urandom) -> None:
+        """``canary`` gives so many bytes that nobody expects."""
+        self._path = path
+        self._lagged = lagged
+        self._canary = canary
+        self._writer = KeptClient(path)
+        self._leftovers = Leftovers()
+        self._calls: list[float] = []
+
+    @property
+    def owed(self) -> int:
+        """How many blobs of proofs that were given up wait for their deletion."""
+        return self._leftovers.count
+
+    async def probe(self) -> Observation:
+        """Try once; takes a few milliseconds, and at most one missed deadline."""
+        self._calls.clear()
+        answered = False
+        try:
+            reader = await self._timed(Client.connect(self._path, timeout_s=CALL_S))
+            answered = True
+            try:
+                return await self._prove(reader)
+            finally:
+                if not self._leftovers.holds(reader):
+                    await reader.aclose()
+        except CannotAsk as error:
+            return NoEvidence(error.what)
+        except DaemonHung:
+            if self._lagged(CALL_S):
+                return NoEvidence("this agent's own event loop lagged, so that a missed deadline says nothing")
+            return Late(answered, CALL_S)
+        except StoreFull:
+            what = f"{self._path}: the store is full: it has no room for {CANARY_BYTES} bytes"
+            return Failed(HealthReason.FULL, what)
+        except VineyardError as error:
+            reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), HealthReason.REFUSED)
+            return Failed(reason, str(error))
+
+    async def aclose(self) -> None:
+        """Close what is kept; what is left over in the daemon is given up."""
+        await self._writer.aclose()
+        await self._leftovers.aclose()
+
+    async def _prove(self, reader: Client) -> Observation:
+        writer = await self._timed(self._writer.client(timeout_s=CALL_S))
+        canary = self._canary(CANARY_BYTES)
+        blob = await self._timed(self._created(writer))
+        try:
+            blob.buffer[:] = canary
+            await self._timed(writer.seal(blob.object_id, timeout_s=CALL_S))
+            came_back = bytes(await self._timed(reader.get(blob.object_id, timeout_s=CALL_S)))
+            status = await self._timed(reader.status(timeout_s=CALL_S))
+            await self._timed(writer.delete([blob.object_id], timeout_s=CALL_S))
+        except BaseException:
+            self._undo_later(reader, blob.object_id)
+            raise
+        if came_back != canary:
+            return Failed(HealthReason.WRONG_BYTES, f"{self._path}: other bytes came back than went in")
+        if not CANARY_BYTES <= status.memory_usage <= status.memory_limit:
+            what = "says that less is in use than was just put in, or more than it has"
+            return Failed(HealthReason.WRONG_ACCOUNTS, f"{self._path}: vineyardd {what}")
+        calls = () if self._lagged(sum(self._calls)) else tuple(self._calls)
+        return Proven(status.deployment, sum(self._calls), calls, status.memory_usage, status.memory_limit)
+
+    async def _created(self, writer: Client) -> Blob:
+        """Create the canary; one that does not come in time is deleted when it does, for its id would be lost."""
+        if self._leftovers.full:
+            raise DaemonHung(self._path, "vineyardd has not made the canaries yet that it was asked for before")
+        creating = asyncio.create_task(writer.create(CANARY_BYTES, timeout_s=PATIENCE_S), name="create a canary")
+        try:
+            await asyncio.wait({creating}, timeout=CALL_S)
+        except BaseException:
+            creating.cancel()
+            raise
+        if creating.done():
+            return creating.result()
+        self._writer.give_up()
+        self._leftovers.undo(writer, creating)
+        raise DaemonHung(self._path, f"vineyardd made no blob within {CALL_S:g} s")
+
+    def _undo_later(self, reader: Client, object_id: int) -> None:
+        """Delete a canary by a connection that is still open, so that it is the same daemon's."""
+        holder = self._writer.give_up() or (None if reader.closed else reader)
+        if holder is not None:
+            self._leftovers.undo(holder, object_id)
+
+    async def _timed(self, call: Awaitable[T]) -> T:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        result = await call
+        self._calls.append(loop.time() - began)
+        return result

@@ -1,0 +1,86 @@
+"""Proves one cache once a second, and at once when something happens to its socket; says what `verdict` decides."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from kvberth.node_agent.health.prober import Prober
+from kvberth.node_agent.health.verdict import Cache, NoEvidence, Observation, Standing, judge
+from kvberth_schemas.events import CacheHealthV1
+
+PROBE_S = 30.0
+"""For a whole proof, whatever it waits for: each of its calls has a deadline of its own, far below this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often, in seconds."""
+
+    period_s: float = 1.0
+    """From the begin of a proof to the begin of the next."""
+    least_s: float = 0.05
+    """Between two proofs, whatever happens."""
+
+
+class HealthWatcher:
+    """One cache's watcher; ``say`` gets every event and ``observed`` every observation, on the loop."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        prober: Prober,
+        pace: Pace,
+        say: Callable[[CacheHealthV1], None],
+        observed: Callable[[Observation], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self.standing = Standing()
+        self._cache = cache
+        self._prober = prober
+        self._pace = pace
+        self._say = say
+        self._observed = observed
+        self._now = now
+        self._stir = asyncio.Event()
+
+    def stir(self) -> None:
+        """Let the next proof come at once."""
+        self._stir.set()
+
+    async def run(self) -> None:
+        """Prove until cancelled."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                began = loop.time()
+                self._stir.clear()
+                self._judge(await self._probe())
+                await self._pause(began)
+        finally:
+            await self._prober.aclose()
+
+    async def _probe(self) -> Observation:
+        try:
+            async with asyncio.timeout(PROBE_S):
+                return await self._prober.probe()
+        except TimeoutError:
+            return NoEvidence(f"a proof did not end within {PROBE_S:g} s")
+
+    def _judge(self, seen: Observation) -> None:
+        self._observed(seen)
+        self.standing, event = judge(self._cache, self.standing, seen, self._now())
+        if event is not None:
+            self._say(event)
+
+    async def _pause(self, began: float) -> None:
+        """Wait for the next proof: a moment where it decides, until something stirs or a second is over else."""
+        await asyncio.sleep(self._pace.least_s)
+        if self.standing.doubtful:
+            return
+        left = began + self._pace.period_s - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(max(0.0, left)):
+                await self._stir.wait()
+        except TimeoutError:
+            return

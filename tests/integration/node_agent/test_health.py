@@ -1,0 +1,228 @@
+"""What is said of the health of real daemons, whatever becomes of them."""
+
+import asyncio
+import socket
+import time
+from contextlib import suppress
+
+import pytest
+
+from integration.node_agent.proving import proving, proxied
+from integration.node_agent.running_agent import eventually
+from kvberth.node_agent.health.prober import Prober
+from kvberth.node_agent.health.verdict import Failed, Late, NoEvidence, Proven
+from kvberth.scenario.backend.fault_proxy import Fault
+from kvberth.vineyard import Client, StoreFull
+from support.descriptors import open_descriptors
+from support.hostile_peer import hostile_peer
+from support.vineyardd import running_vineyardd
+
+pytestmark = pytest.mark.integration
+
+WITHIN_S = 2.0
+MIB = 1 << 20
+
+
+@pytest.fixture
+async def daemon(root):
+    async with running_vineyardd(root / "vineyard.sock") as running:
+        yield running
+
+
+async def usage(path):
+    async with await Client.connect(path) as client:
+        return (await client.status()).memory_usage
+
+
+async def test_a_proof_puts_bytes_in_takes_them_out_and_leaves_nothing(daemon):
+    prober = Prober(str(daemon.path), lambda _seconds: False)
+    before = open_descriptors()
+    for _ in range(20):
+        seen = await prober.probe()
+        assert isinstance(seen, Proven)
+        assert (seen.incarnation, seen.memory_limit) == (daemon.incarnation, 64 * MIB)
+        assert seen.memory_usage >= 64
+        assert len(seen.calls_s) == 7
+    assert open_descriptors() - before <= 2  # the connection that is kept, and its shared memory
+    await prober.aclose()
+    assert await usage(daemon.path) == 0
+
+
+async def test_a_cache_is_healthy_dead_and_healthy_again_under_its_next_incarnation(root):
+    path = root / "vineyard.sock"
+    async with proving(path) as proof:
+        await proof.until("failed Missing")
+        async with running_vineyardd(path) as first:
+            event, _ = await proof.until("healthy Proven", WITHIN_S)
+            assert event.incarnation == first.incarnation
+            killed = time.monotonic()
+            first.process.kill()
+            failed, said = await proof.until("failed Stale", WITHIN_S)
+            assert said - killed < WITHIN_S
+            assert failed.last_proof is not None
+            assert failed.incarnation == first.incarnation
+        async with running_vineyardd(path) as second:
+            event, _ = await proof.until("healthy Proven", WITHIN_S)
+            assert event.incarnation == second.incarnation
+    assert proof.words == ["failed Missing", "healthy Proven", "failed Stale", "healthy Proven"]
+
+
+async def test_a_socket_that_is_news_is_proven_at_once(root):
+    path = root / "vineyard.sock"
+    async with proving(path, period_s=60.0) as proof:
+        await proof.until("failed Missing")
+        async with running_vineyardd(path):
+            proof.follow()
+            await proof.until("healthy Proven", 1.0)
+
+
+async def test_a_stopped_daemon_is_hung_and_healthy_again_and_nothing_is_left_in_it(daemon):
+    async with proving(daemon.path) as proof:
+        await proof.until("healthy Proven")
+        for _ in range(3):
+            await daemon.freeze()
+            stopped = time.monotonic()
+            _, said = await proof.until("failed Hung", WITHIN_S + 1)
+            assert said - stopped < WITHIN_S
+            daemon.thaw()
+            goes_on = time.monotonic()
+            _, said = await proof.until("healthy Proven", WITHIN_S + 1)
+            assert said - goes_on < WITHIN_S
+    await eventually(lambda: proof.words.count("healthy Proven") == 4)
+    assert await usage(daemon.path) == 0
+
+
+async def test_a_daemon_whose_every_call_is_slow_is_slow_and_not_hung(daemon):
+    async with proxied(daemon.path) as proxy, proving(daemon.path) as proof:
+        await proof.until("healthy Proven")
+        proxy.set(Fault.SLOW, 0.1)
+        slowed = time.monotonic()
+        event, said = await proof.until("degraded Slow", WITHIN_S + 1)
+        assert said - slowed < WITHIN_S
+        assert event.last_proof is not None
+        proxy.set(Fault.NONE)
+        repaired = time.monotonic()
+        _, said = await proof.until("healthy Proven", WITHIN_S + 1)
+        assert said - repaired < WITHIN_S
+        assert proof.words == ["healthy Proven", "degraded Slow", "healthy Proven"]
+
+
+async def test_a_silent_socket_is_hung_and_one_that_resets_is_gone(daemon):
+    async with proxied(daemon.path) as proxy, proving(daemon.path) as proof:
+        await proof.until("healthy Proven")
+        for fault, word in ((Fault.SILENCE, "failed Hung"), (Fault.RESET, "failed Gone")):
+            proxy.set(fault)
+            began = time.monotonic()
+            _, said = await proof.until(word, WITHIN_S + 1)
+            assert said - began < WITHIN_S
+            proxy.set(Fault.NONE)
+            await proof.until("healthy Proven", WITHIN_S)
+
+
+async def test_a_half_open_connection_is_replaced_and_no_false_word_is_said(daemon):
+    async with proxied(daemon.path) as proxy, proving(daemon.path) as proof:
+        await proof.until("healthy Proven")
+        proxy.set(Fault.HALF_OPEN)
+        await eventually(lambda: proof.metric('kvberth_node_agent_probes_total{seen="late"}') >= 1)
+        proofs = proof.metric('kvberth_node_agent_probes_total{seen="proven"}')
+        await eventually(lambda: proof.metric('kvberth_node_agent_probes_total{seen="proven"}') >= proofs + 2)
+        assert proof.words == ["healthy Proven"]
+
+
+async def test_a_full_store_is_full_until_there_is_room(daemon):
+    async with proving(daemon.path) as proof, await Client.connect(daemon.path) as client:
+        await proof.until("healthy Proven")
+        ids = []
+        for size in (MIB, 64 << 10, 4096, 64, 8):  # to the last byte
+            with suppress(StoreFull):
+                while True:
+                    ids.append((await client.create(size)).object_id)
+        filled = time.monotonic()
+        _, said = await proof.until("degraded Full", WITHIN_S + 1)
+        assert said - filled < WITHIN_S
+        await client.delete(ids, timeout_s=10)
+        emptied = time.monotonic()
+        _, said = await proof.until("healthy Proven", WITHIN_S + 1)
+        assert said - emptied < WITHIN_S
+
+
+async def test_whatever_else_answers_is_told_apart(root):
+    path = root / "vineyard.sock"
+
+    async def garbage(peer):
+        await peer.read_request()
+        await peer.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    prober = Prober(str(path), lambda _seconds: False)
+    async with hostile_peer(path, garbage):
+        seen = await prober.probe()
+        assert isinstance(seen, Failed)
+        assert seen.reason == "Protocol"
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as nobody:
+        nobody.bind(str(path))
+    seen = await prober.probe()
+    assert isinstance(seen, Failed)
+    assert seen.reason == "Stale"
+    await prober.aclose()
+
+
+async def test_wrong_bytes_are_wrong_bytes(daemon):
+    class Forgetful(bytes):
+        def __ne__(self, _other):
+            return True
+
+    prober = Prober(str(daemon.path), lambda _seconds: False, lambda count: Forgetful(b"c" * count))
+    seen = await prober.probe()
+    assert isinstance(seen, Failed)
+    assert seen.reason == "WrongBytes"
+    await prober.aclose()
+
+
+async def test_a_deadline_missed_by_our_own_lag_is_no_evidence(daemon):
+    prober = Prober(str(daemon.path), lambda _seconds: True)
+    assert isinstance(await prober.probe(), Proven)
+    await daemon.freeze()
+    try:
+        assert isinstance(await prober.probe(), NoEvidence)
+    finally:
+        daemon.thaw()
+    await prober.aclose()
+
+
+async def test_a_create_that_comes_late_is_deleted_when_it_comes(daemon):
+    async with proxied(daemon.path) as proxy:
+
+        def canary(count):
+            proxy.set(Fault.SILENCE)  # from the create on
+            return b"c" * count
+
+        prober = Prober(str(daemon.path), lambda _seconds: False, canary)
+        assert await prober.probe() == Late(True, 0.4)
+        assert prober.owed == 1
+        proxy.set(Fault.NONE)
+        await eventually(lambda: prober.owed == 0)
+        assert await usage(daemon.path) == 0
+        await prober.aclose()
+
+
+async def test_a_hung_daemon_costs_the_loop_nothing_and_an_end_in_the_midst_leaves_nothing_open(daemon):
+    before = open_descriptors()
+    worst = 0.0
+
+    async def tick():
+        nonlocal worst
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.01)
+            worst = max(worst, time.monotonic() - began - 0.01)
+
+    ticking = asyncio.create_task(tick())
+    async with proving(daemon.path) as proof:
+        await proof.until("healthy Proven")
+        await daemon.freeze()
+        await proof.until("failed Hung")
+    ticking.cancel()
+    daemon.thaw()
+    assert worst < 0.25
+    assert open_descriptors() == before

@@ -1,0 +1,94 @@
+"""What is said of a cache's health, look by look."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kvberth.node_agent.health.verdict import Cache, Failed, Late, NoEvidence, Proven, Standing, judge
+from kvberth_schemas.events import HealthReason, Verdict
+
+CACHE = Cache("l20-a", "default", "k", "/r/default/k/vineyard.sock")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+GOOD = Proven("i1", 0.002, (0.0002,) * 8, 64, 1 << 26)
+SLOW = Proven("i1", 0.8, (0.1,) * 8, 64, 1 << 26)
+ONE_LATE_CALL = Proven("i1", 0.39, (0.0002,) * 7 + (0.39,), 64, 1 << 26)
+STALE = Failed(HealthReason.STALE, "nobody listens")
+FULL = Failed(HealthReason.FULL, "no room")
+NOTHING, BUSY, BLIND = Late(False, 0.4), Late(True, 0.4), NoEvidence("no descriptor is left")
+
+
+def said(*looks, every=1.0, standing=None):
+    """The events of looks that come `every` second."""
+    standing, events = standing or Standing(), []
+    for number, seen in enumerate(looks):
+        standing, event = judge(CACHE, standing, seen, START + timedelta(seconds=number * every))
+        if event is not None:
+            events.append(event)
+    return events
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([GOOD, GOOD, GOOD], ["healthy Proven"]),
+        ([GOOD, STALE, STALE, GOOD], ["healthy Proven", "failed Stale", "healthy Proven"]),
+        ([GOOD, NOTHING, GOOD, NOTHING, GOOD], ["healthy Proven"]),
+        ([GOOD, NOTHING, NOTHING, NOTHING, GOOD], ["healthy Proven", "failed Hung", "healthy Proven"]),
+        ([GOOD, BUSY, NOTHING, NOTHING], ["healthy Proven", "failed Hung"]),
+        ([GOOD, BUSY, GOOD], ["healthy Proven"]),
+        ([GOOD, *[BUSY] * 9, GOOD], ["healthy Proven", "degraded Slow", "healthy Proven"]),
+        ([GOOD, BUSY, BUSY, NOTHING, BUSY], ["healthy Proven", "degraded Slow"]),
+        ([GOOD, SLOW, SLOW, GOOD], ["healthy Proven", "degraded Slow", "healthy Proven"]),
+        ([GOOD, ONE_LATE_CALL], ["healthy Proven"]),
+        ([GOOD, FULL, FULL, GOOD], ["healthy Proven", "degraded Full", "healthy Proven"]),
+        ([NOTHING], []),
+        ([NOTHING, NOTHING], ["failed Hung"]),
+        ([STALE], ["failed Stale"]),
+        ([GOOD, *[BLIND] * 4], ["healthy Proven"]),
+        ([GOOD, *[BLIND] * 7, GOOD], ["healthy Proven", "unknown NotProbed", "healthy Proven"]),
+        ([BLIND] * 7, ["unknown NotProbed"]),
+        ([STALE, *[BLIND] * 7], ["failed Stale", "unknown NotProbed"]),
+    ],
+)
+def test_each_change_is_said_once_and_a_missed_deadline_needs_a_second_one(looks, expected):
+    assert [f"{event.verdict} {event.reason}" for event in said(*looks)] == expected
+
+
+def test_another_daemon_in_the_place_of_one_that_was_proven_is_news():
+    other = Proven("i2", 0.002, (0.0002,), 64, 1 << 26)
+    assert [event.incarnation for event in said(GOOD, other)] == ["i1", "i2"]
+
+
+def test_a_failure_names_who_was_proven_last_and_when():
+    failed = said(GOOD, GOOD, STALE)[-1]
+    assert (failed.incarnation, failed.last_proof) == ("i1", START + timedelta(seconds=1))
+    assert (failed.memory_limit, failed.round_trip_s, failed.message) == (1 << 26, None, "nobody listens")
+
+
+def test_the_time_of_the_last_proof_is_renewed_every_half_minute():
+    times = [event.last_proof for event in said(*[GOOD] * 65)]
+    assert times == [START + timedelta(seconds=seconds) for seconds in (0, 30, 60)]
+
+
+def test_an_event_says_of_whom_it_is_and_what_came_back():
+    (event,) = said(GOOD)
+    assert (event.node, event.namespace, event.cache) == ("l20-a", "default", "k")
+    assert (event.round_trip_s, event.memory_usage, event.memory_limit) == (0.002, 64, 1 << 26)
+    assert event.verdict is Verdict.HEALTHY
+
+
+def test_only_where_one_more_look_decides_it_comes_at_once():
+    def doubtful(*looks):
+        standing = Standing()
+        for number, seen in enumerate(looks):
+            standing, _ = judge(CACHE, standing, seen, START + timedelta(seconds=number))
+        return standing.doubtful
+
+    assert not doubtful(GOOD)
+    assert doubtful(GOOD, NOTHING)
+    assert not doubtful(GOOD, NOTHING, NOTHING)
+    assert not doubtful(GOOD, NOTHING, NOTHING, NOTHING)
+    assert doubtful(GOOD, BUSY)
+    assert not doubtful(GOOD, BUSY, BUSY)
+    assert doubtful(GOOD, BUSY, NOTHING)
+    assert not doubtful(GOOD, STALE)
