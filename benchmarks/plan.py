@@ -24,6 +24,8 @@ from kvberth.placement.snapshot import AtRest, Cause, Freshness, Memory, Wanted
 from kvberth.placement.steps import AnyStep, Place
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
+    CacheHealthV1,
+    HealthReason,
     KVCacheSpecV1,
     KVCacheStatusV1,
     NodeChangedV1,
@@ -34,6 +36,7 @@ from kvberth_schemas.events import (
     ProcessStartedV1,
     Resources,
     SocketReadyV1,
+    Verdict,
 )
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import EventSubject
@@ -193,6 +196,17 @@ def _answer(cluster: Cluster, kvcache: int, engine: int, incarnation: str) -> No
         memory_limit=68 * GIB,
     )
     cluster.say(subjects.socket(node, namespace, name), event)
+    proven = CacheHealthV1(
+        cache=name,
+        namespace=namespace,
+        node=node,
+        incarnation=incarnation,
+        verdict=Verdict.HEALTHY,
+        reason=HealthReason.PROVEN.value,
+        message="bytes went in and came back",
+        last_proof=NOW,
+    )
+    cluster.say(subjects.health(node, namespace, name), proven)
 
 
 def _process(

@@ -24,7 +24,9 @@ from kvberth.placement.snapshot import (
 from kvberth.placement.steps import Finish, Forget, Place, Plan, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
+    CacheHealthV1,
     Condition,
+    HealthReason,
     KVCacheGoneV1,
     KVCacheSpecV1,
     KVCacheStatusV1,
@@ -46,6 +48,7 @@ from kvberth_schemas.events import (
     SocketLostV1,
     SocketMount,
     SocketReadyV1,
+    Verdict,
 )
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import EventSubject
@@ -89,6 +92,7 @@ class World:
     stale: str | None = None
     silent_runners: set[str] = field(default_factory=set)
     silent_agents: set[str] = field(default_factory=set)
+    silent_since: dict[str, datetime] = field(default_factory=dict)
     unreadable: dict[EventSubject, str] = field(default_factory=dict)
     live: dict[WorkloadKey, LiveWorkload] = field(default_factory=dict)
     statuses: dict[str, KVCacheStatusV1] = field(default_factory=dict)
@@ -201,6 +205,20 @@ class World:
         self._process(node, name, ProcessRole.CACHE, incarnation=incarnation)
         if answers:
             self.socket_ready(node, name, incarnation=incarnation)
+            self.health(node, name, incarnation=incarnation)
+
+    def health(self, node: str, name: str = "kv", reason: HealthReason = HealthReason.PROVEN, **options: Any) -> None:
+        """What the agent proved; options: incarnation, last_proof, memory_limit, verdict."""
+        verdict = Verdict.HEALTHY if reason is HealthReason.PROVEN else Verdict.FAILED
+        event = CacheHealthV1(
+            cache=name,
+            namespace=NAMESPACE,
+            node=node,
+            reason=reason.value,
+            message=f"it is {reason.value}",
+            **{"incarnation": "i1", "verdict": verdict, "last_proof": self.now, **options},
+        )
+        self.say(subjects.health(node, NAMESPACE, name), event)
 
     def socket_ready(self, node: str, name: str = "kv", *, incarnation: str = "i1") -> None:
         event = SocketReadyV1(
@@ -294,7 +312,8 @@ class World:
             for node in (event.name if isinstance(event, NodeChangedV1) else subject.node,)
             if node is not None
         }
-        return Freshness(self.stale, frozenset(nodes - self.silent_runners), frozenset(nodes - self.silent_agents))
+        agents = frozenset(nodes - self.silent_agents)
+        return Freshness(self.stale, frozenset(nodes - self.silent_runners), agents, self.silent_since)
 
     def plan(self, **options: Any) -> Plan:
         """Plan, and remember what placement would, but take no step."""

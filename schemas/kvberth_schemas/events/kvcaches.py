@@ -64,7 +64,10 @@ class NodeRow(Message):
     incarnation: str | None = None
     engines: tuple[str, ...] = ()
     memory_limit: int | None = None
+    health: str = ""
+    """In a word: why the verdict on its health stands, such as ``Proven`` or ``Hung``."""
     last_proof: datetime | None = None
+    """When bytes last came back; while they do, up to half a minute old."""
     message: str = ""
 
 

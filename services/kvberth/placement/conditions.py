@@ -4,17 +4,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kvberth.kvcache import KVCacheSpec, node_label_complaint
+from kvberth.placement.health import proof_of
 from kvberth.placement.membership import Following
 from kvberth.placement.nobody import no_engine, too_large, waiting_engines
 from kvberth.placement.reach import astray_sentences
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
-from kvberth.placement.snapshot import KVCache, Life, Snapshot
+from kvberth.placement.snapshot import Cache, KVCache, Life, Snapshot
 from kvberth.placement.words import SHOWN, more, some
-from kvberth_schemas.events import Condition, ConditionStatus, NodeRow
+from kvberth_schemas.events import Condition, ConditionStatus, HealthReason, NodeRow
 
 _COMPLAINTS = 32
 """Faults of a manifest that are named; its owner must find every field that is not obeyed, so that most get all."""
+_NO_CACHE = Cache()
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
@@ -43,7 +45,7 @@ class Finding:
 
     type: str
     status: ConditionStatus
-    reason: Reason
+    reason: Reason | HealthReason
     message: str
 
 
@@ -52,7 +54,7 @@ def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tu
     accepted = _accepted(outcome)
     placed = _placed(outcome, rows)
     sockets = _sockets_ready(outcome, rows)
-    healthy = Finding("Healthy", UNKNOWN, Reason.NOT_PROBED, "caches are not probed yet")
+    healthy = _healthy(outcome, rows)
     metadata = _metadata(outcome.item.spec)
     ready = _ready(outcome, (accepted, placed, sockets), (healthy, metadata))
     found = (accepted, placed, sockets, healthy, metadata, ready)
@@ -208,6 +210,22 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
     return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, message)
 
 
+def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
+    nodes = outcome.following.bound
+    if not nodes:
+        sentence = no_engine(outcome.item, outcome.following, outcome.snapshot)
+        return Finding("Healthy", UNKNOWN, Reason.NO_ENGINE, sentence)
+    caches = outcome.work.caches
+    here = [row.node for row in rows if row.node in nodes]
+    found = [(node, proof_of(node, caches.get(node, _NO_CACHE), outcome.snapshot)) for node in here]
+    for status in (FALSE, UNKNOWN):
+        bad = [(node, proof) for node, proof in found if proof.status is status]
+        if bad:
+            sentences = [f"{node}: {proof.message}" for node, proof in bad]
+            return Finding("Healthy", status, bad[0][1].reason, "; ".join(more(sentences)))
+    return Finding("Healthy", TRUE, HealthReason.PROVEN, f"bytes went in and came back on {some(sorted(nodes))}")
+
+
 def _astray(outcome: Outcome) -> tuple[str, ...]:
     engines = [engine for here in outcome.following.astray.values() for engine in here]
     return astray_sentences(engines, outcome.snapshot.namespace, outcome.item.name)
@@ -229,8 +247,8 @@ def _ready(outcome: Outcome, needed: tuple[Finding, ...], not_false: tuple[Findi
         return Finding("Ready", FALSE, reason, "the user wants no caches")
     for found in needed:
         if found.status is UNKNOWN:
-            reason = Reason.NO_ENGINE if found.reason is Reason.ENGINE_WAITING else found.reason
-            return Finding("Ready", UNKNOWN, reason, found.message)
+            waiting = found.reason is Reason.ENGINE_WAITING
+            return Finding("Ready", UNKNOWN, Reason.NO_ENGINE if waiting else found.reason, found.message)
     count = outcome.following.engine_count
     return Finding("Ready", TRUE, Reason.ALL_SERVED, f"{count} of {count} engines have an answering cache beside them")
 

@@ -11,6 +11,7 @@ from kvberth.placement.snapshot import (
     DepartedEngine,
     Engine,
     EngineProcess,
+    Health,
     KVCache,
     Life,
     Node,
@@ -19,6 +20,7 @@ from kvberth.placement.snapshot import (
 )
 from kvberth_schemas.envelope import Envelope
 from kvberth_schemas.events import (
+    CacheHealthV1,
     KVCacheGoneV1,
     KVCacheSpecV1,
     NodeChangedV1,
@@ -125,6 +127,17 @@ def cache_process(event: ProcessStartedV1 | ProcessEndedV1) -> CacheProcess:
     return CacheProcess(
         running=False, restarting=event.restarting, incarnation=event.incarnation, message=event.message
     )
+
+
+def health(event: CacheHealthV1, cause: Cause, before: Health | None) -> Health:
+    """Return what is proven of a cache; a verdict that is said again, renewed, stands since it was said first."""
+    if before is None or _verdict(before.said) != _verdict(event):
+        return Health(event, cause.time, cause)
+    return Health(event, before.since, before.cause)
+
+
+def _verdict(event: CacheHealthV1) -> tuple[object, ...]:
+    return event.incarnation, event.verdict, event.reason
 
 
 def wanted(cache: CacheWantV1 | None, directory: DirWantV1 | None, cause: Cause, because: str | None) -> Wanted:

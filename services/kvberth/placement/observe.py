@@ -30,6 +30,7 @@ from kvberth.placement.snapshot import (
 from kvberth.placement.versions import Versions
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
+    CacheHealthV1,
     KVCacheGoneV1,
     KVCacheSpecV1,
     NodeChangedV1,
@@ -312,6 +313,10 @@ class Index:
             state = event if isinstance(event, SocketReadyV1 | SocketLostV1 | SocketGoneV1) else None
             cache = self._cache(namespace, subject.object, subject.node)
             self._put_cache(namespace, subject.object, subject.node, replace(cache, socket=state))
+        elif subject.entity is Entity.HEALTH and subject.node is not None:
+            cache = self._cache(namespace, subject.object, subject.node)
+            health = facts.health(event, cause, cache.health) if isinstance(event, CacheHealthV1) else None
+            self._put_cache(namespace, subject.object, subject.node, replace(cache, health=health))
 
     def _take_process(self, namespace: str, subject: EventSubject, event: Event) -> None:
         owner, role = subjects.process_owner(subject)

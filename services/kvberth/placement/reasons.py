@@ -30,7 +30,7 @@ class Reason(StrEnum):
     NOT_ANSWERING = "NotAnswering"
     DIRECTORY_DIFFERS = "DirectoryDiffers"
     AGENT_SILENT = "AgentSilent"
-    NOT_PROBED = "NotProbed"
+    SIZE_DIFFERS = "SizeDiffers"
     LOCAL = "Local"
     ALL_SERVED = "AllServed"
 
@@ -38,6 +38,7 @@ class Reason(StrEnum):
     RENEWED = "Renewed"
     ENGINES_BOUND_ELSEWHERE = "EnginesBoundElsewhere"
     OUTDATED = "Outdated"
+    HUNG = "Hung"
     SCALED_TO_ZERO = "ScaledToZero"
     LINGERED = "Lingered"
     NODE_GONE = "NodeGone"

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kvberth.placement.membership import Beside, Following
 from kvberth.placement.snapshot import AtRest, Cache, KVCache, Snapshot
-from kvberth_schemas.events import NodeRow
+from kvberth_schemas.events import HealthReason, NodeRow
 
 T = TypeVar("T")
 
@@ -56,6 +56,7 @@ def at_rest(
         for row in rows
         if row.state == "serving"
         and not row.message
+        and row.health == HealthReason.PROVEN
         and row.node not in busy
         and row.node not in following.ending
         and row.node in work.bound

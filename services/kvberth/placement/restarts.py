@@ -1,6 +1,8 @@
-"""Which caches begin another life where they are: those that were made from an older manifest. Pure.
+"""Which caches begin another life where they are: those that hang, and those made from an older manifest. Pure.
 
-Another life is an empty cache. So it begins only while every other cache of the KVCache answers, where the new one has
+Another life is an empty cache. One that hangs has been lost already, but a busy one must not be taken for it: it gets
+the time that its KVCache gives, and only one that was proven in this very life hangs; another may be starting still.
+For an older manifest another life begins only while every other cache of the KVCache answers, where the new one has
 room, one at a time, and twice a minute at most. A cache that does not answer has nothing to lose and waits for nobody.
 """
 
@@ -14,8 +16,9 @@ from kvberth.placement.additions import Room
 from kvberth.placement.calm import Allowance
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
-from kvberth.placement.snapshot import Cache, CachePod, KVCache, Snapshot
+from kvberth.placement.snapshot import Cache, CachePod, Cause, KVCache, Snapshot
 from kvberth.placement.steps import Restart
+from kvberth_schemas.events import HealthReason
 from kvberth_schemas.wants import Why
 
 MOST_A_MINUTE: Final = 2
@@ -36,9 +39,11 @@ class Restarts:
 def restarts(item: KVCache, work: Work, snapshot: Snapshot, room: Room, now: datetime) -> Restarts:
     """Return which caches of a KVCache that is on begin anew; `work` is what no plan found at rest."""
     judge = _Judge(item, work, snapshot, room, now)
+    for node in sorted(work.caches):
+        judge.consider_hung(node, work.caches[node])
     outdated = _outdated(work.caches, snapshot.revisions.get(item.name, {}))
     for node in sorted(outdated, key=lambda name: (work.caches[name].answers, name)):
-        if node in work.bound:
+        if node in work.bound and node not in judge.restarted:
             judge.consider(node, work.caches[node], outdated[node])
     return judge.result
 
@@ -64,24 +69,51 @@ class _Judge:
         done = snapshot.memory.restarts.get(item.name, ())
         self._allowance = Allowance(done, MOST_A_MINUTE, now)
         self._settled_at = max(done) + SETTLE if done else now
+        self.restarted: set[str] = set()
+
+    def consider_hung(self, node: str, cache: Cache) -> None:
+        """Restart a cache that has answered nothing for too long, unless somebody else is already about it."""
+        spec, health = self._item.spec, cache.health
+        if spec is None or health is None or not _hangs(cache):
+            return
+        where = self._snapshot.cluster.nodes.get(node)
+        if where is None or not where.ready or node not in self._snapshot.freshness.agents:
+            return
+        due = max(health.since + timedelta(seconds=spec.hung_restart_s), self._settled_at)
+        if due <= self._now and not self._allowance.take():
+            due = self._allowance.next_at
+            self.result.kept[node] = f"hangs; {MOST_A_MINUTE} restarts a minute are the limit"
+        if due > self._now:
+            self.result.recheck.append(due)
+            return
+        self.restarted.add(node)
+        self._settled_at = self._now + SETTLE
+        message = f"restart {node}: its cache has answered nothing for {spec.hung_restart_s} s"
+        self._restart(node, cache, (Why.HUNG, Reason.HUNG, message), health.cause)
 
     def consider(self, node: str, cache: Cache, pod: CachePod) -> None:
         waits = self._waits(node, cache, pod)
         if waits:
             self.result.kept[node] = f"made from an older manifest; begins anew later: {waits}"
             return
+        message = f"restart {node}: its cache was made from an older manifest"
+        self._restart(node, cache, (Why.UPGRADE, Reason.OUTDATED, message), self._item.cause)
+
+    def _restart(self, node: str, cache: Cache, because: tuple[Why, Reason, str], cause: Cause | None) -> None:
+        process = cache.process
         self.result.steps.append(
             Restart(
                 kvcache=self._item.name,
                 uid=self._item.uid,
                 node=node,
-                reason=Reason.OUTDATED,
-                message=f"restart {node}: its cache was made from an older manifest",
-                cause=self._item.cause.id if self._item.cause is not None else None,
-                traceparent=self._item.cause.traceparent if self._item.cause is not None else None,
-                why=Why.UPGRADE,
+                reason=because[1],
+                message=because[2],
+                cause=cause.id if cause is not None else None,
+                traceparent=cause.traceparent if cause is not None else None,
+                why=because[0],
                 size=self._size(cache),
-                pod=pod.uid,
+                pod=process.pod.uid if process is not None and process.pod is not None else None,
+                incarnation=process.incarnation if process is not None else None,
             )
         )
 
@@ -129,6 +161,16 @@ class _Judge:
         assert spec is not None
         pool = wanted.pool if wanted is not None else ""
         return next((item.size for item in spec.pools if item.name == pool), spec.size)
+
+
+def _hangs(cache: Cache) -> bool:
+    """Whether the very daemon that runs there was proven, and answers nothing now."""
+    process, health = cache.process, cache.health
+    if not cache.asked or process is None or not process.running or health is None or health.said.incarnation is None:
+        return False
+    if health.said.reason != HealthReason.HUNG or process.incarnation not in {None, health.said.incarnation}:
+        return False
+    return process.pod is None or not process.pod.deleting
 
 
 def _is_well(cache: Cache) -> bool:

@@ -27,7 +27,7 @@ from kvberth_schemas.subjects import Entity, Service, WantKind, events_of, wants
 
 _log = structlog.stdlib.get_logger(__name__)
 
-_STATES = (Entity.POD, Entity.NODE, Entity.SPEC, Entity.PROCESS, Entity.SOCKET, Entity.STATUS)
+_STATES = (Entity.POD, Entity.NODE, Entity.SPEC, Entity.PROCESS, Entity.SOCKET, Entity.HEALTH, Entity.STATUS)
 _MOST_QUESTIONS = 16
 _ADOPT_AGAIN_S = 1.0
 _HEARD_S = 1.5  # who is alive says so each second

@@ -11,7 +11,16 @@ from enum import StrEnum
 from kvberth.kvcache import GateSpec, KVCacheSpec
 from kvberth.placement.reasons import Reason
 from kvberth.placement.tolerated import Tolerated
-from kvberth_schemas.events import KVCacheStatusV1, NodeRow, Resources, SocketGoneV1, SocketLostV1, SocketReadyV1, Taint
+from kvberth_schemas.events import (
+    CacheHealthV1,
+    KVCacheStatusV1,
+    NodeRow,
+    Resources,
+    SocketGoneV1,
+    SocketLostV1,
+    SocketReadyV1,
+    Taint,
+)
 from kvberth_schemas.wants import Why
 
 WorkloadKey = tuple[str, str]
@@ -225,6 +234,15 @@ class CacheProcess:
     pod: CachePod | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What its node's agent proved of a cache last, and since when it says so."""
+
+    said: CacheHealthV1
+    since: datetime
+    cause: Cause
+
+
 SocketState = SocketReadyV1 | SocketLostV1 | SocketGoneV1
 
 
@@ -235,6 +253,7 @@ class Cache:
     wanted: Wanted | None = None
     process: CacheProcess | None = None
     socket: SocketState | None = None
+    health: Health | None = None
     held: Held | None = None
 
     @property
@@ -269,6 +288,8 @@ class Freshness:
     stale: str | None
     runners: frozenset[str]
     agents: frozenset[str]
+    silent_since: Mapping[str, datetime] = field(default_factory=dict)
+    """By node whose agent's word ceased to count: when it was heard last."""
 
     @property
     def known(self) -> bool:

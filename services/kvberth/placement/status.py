@@ -4,6 +4,7 @@ from datetime import datetime
 
 from kvberth.kvcache import SOCKET_GROUP, KVCacheSpec
 from kvberth.placement.conditions import Outcome, conditions
+from kvberth.placement.health import proof_of
 from kvberth.placement.moves import nodes_of
 from kvberth.placement.snapshot import Cache, Snapshot
 from kvberth.placement.words import some
@@ -69,6 +70,7 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
     following = outcome.following
     engines = [*following.bound.get(name, ()), *following.ending.get(name, ())]
     ready = cache.socket if isinstance(cache.socket, SocketReadyV1) else None
+    proof = proof_of(name, cache, outcome.snapshot)
     return NodeRow(
         node=name,
         pool=cache.wanted.pool if cache.wanted is not None else "",
@@ -77,6 +79,8 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
         incarnation=ready.incarnation if ready else None,
         engines=tuple(sorted(engine.name for engine in engines)),
         memory_limit=ready.memory_limit if ready else None,
+        health=proof.reason.value,
+        last_proof=proof.at,
         message=message,
     )
 

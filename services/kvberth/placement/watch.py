@@ -1,7 +1,8 @@
 """Follows the bus for placement: keeps the index in step with the views, and tells whose word counts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 
 from kvberth.bus import Liveness, Row, View
 from kvberth.placement import facts
@@ -30,6 +31,7 @@ class Watch:
         self.index = index
         self._seen: tuple[int, bool] = (0, False)
         self._freshness = Freshness("nothing was read yet", frozenset(), frozenset())
+        self._silent: dict[str, datetime] = {}
         self.woken = woken
         view.add_listener(self._take)
 
@@ -96,7 +98,19 @@ class Watch:
             stale = "the scheduler is silent, so pods, nodes and KVCaches are unknown"
         else:
             stale = self._children()
-        return Freshness(stale, self._speaking_nodes(), self._fresh_nodes(Service.NODE_AGENT))
+        agents = self._fresh_nodes(Service.NODE_AGENT)
+        return Freshness(stale, self._speaking_nodes(), agents, self._silences(agents))
+
+    def _silences(self, fresh: frozenset[str]) -> Mapping[str, datetime]:
+        """When each silent agent was heard last: noted once, as it falls silent, so that it is no news again."""
+        silent = self._liveness.nodes(Service.NODE_AGENT) - fresh
+        for node in self._silent.keys() - silent:
+            del self._silent[node]
+        for node in silent - self._silent.keys():
+            age_s = self._liveness.age_s(Service.NODE_AGENT, node)
+            if age_s is not None:
+                self._silent[node] = datetime.now(UTC) - timedelta(seconds=age_s)
+        return dict(self._silent)
 
     def _speaking_nodes(self) -> frozenset[str]:
         """Nodes of which it is known what runs there: pod_watcher's word is about the pods of all of them."""

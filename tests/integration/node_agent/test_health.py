@@ -8,7 +8,6 @@ from contextlib import suppress
 import pytest
 
 from integration.node_agent.proving import proving, proxied
-from integration.node_agent.running_agent import eventually
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import Failed, Late, NoEvidence, Proven
 from kvberth.scenario.backend.fault_proxy import Fault
@@ -16,6 +15,7 @@ from kvberth.vineyard import Client, StoreFull
 from support.descriptors import open_descriptors
 from support.hostile_peer import hostile_peer
 from support.vineyardd import running_vineyardd
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -88,7 +88,7 @@ async def test_a_stopped_daemon_is_hung_and_healthy_again_and_nothing_is_left_in
             goes_on = time.monotonic()
             _, said = await proof.until("healthy Proven", WITHIN_S + 1)
             assert said - goes_on < WITHIN_S
-    await eventually(lambda: proof.words.count("healthy Proven") == 4)
+    await until(lambda: proof.words.count("healthy Proven") == 4)
     assert await usage(daemon.path) == 0
 
 
@@ -123,9 +123,9 @@ async def test_a_half_open_connection_is_replaced_and_no_false_word_is_said(daem
     async with proxied(daemon.path) as proxy, proving(daemon.path) as proof:
         await proof.until("healthy Proven")
         proxy.set(Fault.HALF_OPEN)
-        await eventually(lambda: proof.metric('kvberth_node_agent_probes_total{seen="late"}') >= 1)
+        await until(lambda: proof.metric('kvberth_node_agent_probes_total{seen="late"}') >= 1)
         proofs = proof.metric('kvberth_node_agent_probes_total{seen="proven"}')
-        await eventually(lambda: proof.metric('kvberth_node_agent_probes_total{seen="proven"}') >= proofs + 2)
+        await until(lambda: proof.metric('kvberth_node_agent_probes_total{seen="proven"}') >= proofs + 2)
         assert proof.words == ["healthy Proven"]
 
 
@@ -201,7 +201,7 @@ async def test_a_create_that_comes_late_is_deleted_when_it_comes(daemon):
         assert await prober.probe() == Late(True, 0.4)
         assert prober.owed == 1
         proxy.set(Fault.NONE)
-        await eventually(lambda: prober.owed == 0)
+        await until(lambda: prober.owed == 0)
         assert await usage(daemon.path) == 0
         await prober.aclose()
 

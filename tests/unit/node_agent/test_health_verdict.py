@@ -65,6 +65,12 @@ def test_a_failure_names_who_was_proven_last_and_when():
     assert (failed.memory_limit, failed.round_trip_s, failed.message) == (1 << 26, None, "nobody listens")
 
 
+def test_who_hangs_is_named_only_where_it_is_the_one_that_was_proven():
+    assert said(GOOD, NOTHING, NOTHING)[-1].incarnation == "i1"
+    assert said(GOOD, STALE, NOTHING, NOTHING)[-1].incarnation is None  # another one, which may be starting still
+    assert said(NOTHING, NOTHING)[-1].incarnation is None
+
+
 def test_the_time_of_the_last_proof_is_renewed_every_half_minute():
     times = [event.last_proof for event in said(*[GOOD] * 65)]
     assert times == [START + timedelta(seconds=seconds) for seconds in (0, 30, 60)]

@@ -33,6 +33,7 @@ def cache_pod(world: World, node: str, revision: str | None, **options: Any) -> 
     world.say(subjects.pod(NAMESPACE, uid), event)
     if options.get("answers", True):
         world.socket_ready(node, incarnation=uid)
+        world.health(node, incarnation=uid)
 
 
 @pytest.fixture

@@ -714,9 +714,8 @@ def test_a_silent_agent_makes_its_own_row_unknown_and_stops_nothing_else(serving
     assert serving.condition("Ready").reason == "AgentSilent"
 
 
-def test_health_is_unknown_and_metadata_local_for_now(serving):
-    healthy, metadata = serving.condition("Healthy"), serving.condition("MetadataReady")
-    assert (healthy.status, healthy.reason) == (ConditionStatus.UNKNOWN, "NotProbed")
+def test_metadata_is_local_for_now(serving):
+    metadata = serving.condition("MetadataReady")
     assert (metadata.status, metadata.reason) == (ConditionStatus.TRUE, "Local")
 
 

@@ -15,8 +15,10 @@ SLOW_CALL_S = 0.05
 """A daemon is slow when half of its calls take this long: a healthy one takes a hundredth, and an accident hits one."""
 KNOWN_FOR = timedelta(seconds=5)
 """How long a verdict stands without evidence."""
-RENEW_AFTER = timedelta(seconds=30)
+RENEW_EVERY = timedelta(seconds=30)
 """How old the time of the last proof may be on the bus while proofs go on."""
+_ENDED = frozenset({HealthReason.MISSING, HealthReason.STALE, HealthReason.GONE, HealthReason.REFUSED})
+"""What shows that the daemon that was there is not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Standing:
     """When bytes last came back."""
     evidence: datetime | None = None
     """When anything was last known; before that, when we began to look."""
+    living: str | None = None
+    """The incarnation that was proven and has not been seen to end since."""
     late: int = 0
     """Deadlines missed in a row, and of those the last in a row in which nothing was answered."""
     unanswered: int = 0
@@ -103,7 +107,12 @@ def _noted(standing: Standing, seen: Observation, now: datetime) -> Standing:
     late = standing.late + 1 if isinstance(seen, Late) else 0
     unanswered = standing.unanswered + 1 if isinstance(seen, Late) and not seen.answered else 0
     proof = now if isinstance(seen, Proven) else standing.proof
-    return replace(standing, evidence=now, late=late, unanswered=unanswered, proof=proof)
+    living = standing.living
+    if isinstance(seen, Proven):
+        living = seen.incarnation
+    elif isinstance(seen, Failed) and seen.reason in _ENDED:
+        living = None
+    return replace(standing, evidence=now, late=late, unanswered=unanswered, proof=proof, living=living)
 
 
 def _verdict(cache: Cache, before: Standing, after: Standing, seen: Observation, now: datetime) -> CacheHealthV1 | None:
@@ -116,10 +125,10 @@ def _verdict(cache: Cache, before: Standing, after: Standing, seen: Observation,
             return _said(cache, after, verdict, (seen.reason, seen.message))
         case Late() if not seen.answered:
             hung = f"{cache.path}: vineyardd gave no answer within {seen.deadline_s:g} s, twice in a row"
-            return _said(cache, after, Verdict.FAILED, (HealthReason.HUNG, hung)) if after.unanswered > 1 else None
+            return _late(cache, after, Verdict.FAILED, (HealthReason.HUNG, hung)) if after.unanswered > 1 else None
         case Late():
             busy = f"{cache.path}: vineyardd answers, but has no {seen.deadline_s:g} s for a byte: it is busy"
-            return _said(cache, after, Verdict.DEGRADED, (HealthReason.SLOW, busy)) if after.late > 1 else None
+            return _late(cache, after, Verdict.DEGRADED, (HealthReason.SLOW, busy)) if after.late > 1 else None
         case NoEvidence():
             if now - (before.evidence or now) < KNOWN_FOR:
                 return None
@@ -142,6 +151,11 @@ def _proven(cache: Cache, after: Standing, seen: Proven) -> CacheHealthV1:
             "memory_limit": seen.memory_limit,
         }
     )
+
+
+def _late(cache: Cache, after: Standing, verdict: Verdict, words: tuple[HealthReason, str]) -> CacheHealthV1:
+    """Name the daemon that is late only where it is the one that was proven: another may be starting still."""
+    return _said(cache, after, verdict, words).model_copy(update={"incarnation": after.living})
 
 
 def _said(cache: Cache, after: Standing, verdict: Verdict, words: tuple[HealthReason, str]) -> CacheHealthV1:
@@ -167,7 +181,12 @@ def _is_news(after: Standing, verdict: CacheHealthV1, now: datetime) -> bool:
         return True
     if verdict.last_proof is None or verdict.last_proof != now:
         return False
-    return said.last_proof is None or now - said.last_proof >= RENEW_AFTER
+    return said.last_proof is None or _half_minute(said.last_proof) != _half_minute(now)
+
+
+def _half_minute(at: datetime) -> int:
+    """All agents renew at the same moments, so that whoever reads them all has one change for many."""
+    return int(at.timestamp() // RENEW_EVERY.total_seconds())
 
 
 def _matter(event: CacheHealthV1) -> tuple[object, ...]:

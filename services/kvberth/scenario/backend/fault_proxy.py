@@ -133,11 +133,10 @@ class _Link:
 
 
 async def _readable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(sock, lambda: ready.done() or ready.set_result(None))
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sock, ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         loop.remove_reader(sock)
 

@@ -50,6 +50,7 @@ def _row(row: NodeRow, pod: str | None) -> Json:
         "incarnation": row.incarnation,
         "engines": list(row.engines),
         "memoryLimit": row.memory_limit,
+        "health": row.health or None,
         "lastProofTime": _time(row.last_proof),
         "message": row.message or None,
     }

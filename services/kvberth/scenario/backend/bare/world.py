@@ -114,7 +114,7 @@ class BareBackend:
     """Stacks on this machine."""
 
     name = "bare"
-    abilities = frozenset({"bare"})
+    abilities = frozenset({"bare", "health"})
 
     async def fitted(self, setting: Setting) -> Scenario:
         """Everything can be told here as it is written."""
