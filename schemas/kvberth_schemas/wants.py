@@ -54,6 +54,7 @@ class EngineWantV1(Want):
     grace_s: float = 30.0
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
     gate: bool = False
+    """Whether a gate runs before the engine, once per pod, until the cache in the first of `sockets` answers."""
     cpu_millis: int = 0
     memory_bytes: int = 0
     gpus: int = 0

@@ -43,11 +43,13 @@ class SocketMount(Message):
 
 
 class GateResult(Message):
-    """How the gate ended: the init container that lets an engine start once its cache answers."""
+    """How the gate ended: what runs before an engine and lets it start once its cache answers."""
 
     outcome: str
+    """``open``; or why the engine started nevertheless: ``timeout``, ``skipped``, ``fault``, ``unreadable``."""
     reason: str = ""
     waited_s: float | None = None
+    message: str = ""
 
 
 class LastEnd(Message):
@@ -90,13 +92,15 @@ class PodState(Event):
     pretended: tuple[str, ...] = ()
     """Bare: parts of the manifest that nothing runs for, as ``container aibrix-runtime``."""
     gate: GateResult | None = None
-    """Kubernetes: how the gate of this pod ended; None while it has not, or where there is none."""
+    """How the gate of this pod ended; None while it has not, or where there is none."""
     last_end: LastEnd | None = None
     """Bare: how its process last ended."""
     log: str = ""
     """Bare: the file on its node that its process writes to; empty before it ran."""
     revision: str | None = None
     """Kubernetes: what the pod of a cache was made from (its annotation ``kvberth.dev/hash``)."""
+    at_gate: str = ""
+    """What its gate waits for, in a sentence; empty where none waits."""
 
 
 class PodScheduledV1(PodState):

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from kvberth_schemas.events.pods import LastEnd
+from kvberth_schemas.events.pods import GateResult, LastEnd
 from kvberth_schemas.model import Event
 
 
@@ -50,6 +50,10 @@ class ProcessStartedV1(Event):
     """How the life before this one ended; None: this is the first."""
     log: str = ""
     """The file on its node that its output goes to."""
+    at_gate: bool = False
+    """Engines: what runs is the gate before the engine, which has not started; the message says what it waits for."""
+    gate: GateResult | None = None
+    """Engines: how the gate ended that let it start; None where none did."""
 
 
 class ProcessEndedV1(Event):
@@ -71,6 +75,10 @@ class ProcessEndedV1(Event):
     """The end that this tells of; None: it never ran."""
     log: str = ""
     """The file on its node that its output went to."""
+    at_gate: bool = False
+    """Engines: what ended is the gate before the engine, which has not started."""
+    gate: GateResult | None = None
+    """Engines: how the gate ended that let it start; None where none did."""
 
 
 class ProcessGoneV1(Event):

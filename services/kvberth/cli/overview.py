@@ -209,6 +209,8 @@ def _pod_state(pod: Pod) -> Text:
         return Text(f"waiting: {pod.why}", "yellow")
     if pod.deleting:
         return Text("ending", "dim")
+    if pod.at_gate:
+        return Text(pod.at_gate, "yellow")
     return Text("ready", "green") if pod.ready else Text("starting", "yellow")
 
 

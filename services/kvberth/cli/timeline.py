@@ -34,18 +34,24 @@ def because_of(rows: Iterable[Row], root_id: str) -> list[Row]:
 
 
 def timeline(rows: Iterable[Row], root_id: str) -> list[Step]:
-    """Give the steps of a move from its pod-scheduled event up to the answered socket."""
+    """Give the steps of a move from its pod-scheduled event to the answered socket, and to the engine behind a gate."""
     chain = because_of(rows, root_id)
     if not chain:
         return []
     start = chain[0].envelope.time
     steps: list[Step] = []
+    said: set[str] = set()
+    answered = waits = False
     for row in chain:
         what = _describe(row)
-        if what is not None:
+        if what is not None and what not in said:
+            said.add(what)
             after_ms = (row.envelope.time - start).total_seconds() * 1000
             steps.append(Step(after_ms, row.envelope.source.split("/")[2], what, row))
-        if isinstance(row.message, SocketReadyV1):
+        answered = answered or isinstance(row.message, SocketReadyV1)
+        if isinstance(row.message, ProcessStartedV1) and row.message.role == "engine":
+            waits = row.message.at_gate
+        if answered and not waits:
             break
     return steps
 
@@ -62,8 +68,11 @@ def _describe(row: Row) -> str | None:
             return f"asks {row.subject.node} to run the cache"
         case ProcessStartedV1(role="cache", ready=False) as process:
             return f"vineyardd started, pid {process.pid}, incarnation {(process.incarnation or '')[:8]}"
-        case ProcessStartedV1(role="engine", ready=False) as process:
-            return f"engine {process.name} started, pid {process.pid}"
+        case ProcessStartedV1(role="engine", at_gate=True) as process:
+            return f"the gate of engine {process.name} started, pid {process.pid}"
+        case ProcessStartedV1(role="engine", ready=False, gate=gate) as process:
+            waited = f" after {gate.waited_s * 1000:.0f} ms at its gate" if gate and gate.waited_s is not None else ""
+            return f"engine {process.name} started, pid {process.pid}{waited}"
         case SocketReadyV1() as socket:
             return f"register answered on {socket.path}"
         case _:

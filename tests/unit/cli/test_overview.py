@@ -281,3 +281,8 @@ def test_silent_services_are_named_first():
 def test_names_with_brackets_are_shown_as_they_are():
     lines = drawn(node("a", ready=False, why="[/red] is no tag"))
     assert "not ready: [/red] is no tag" in cells(lines, "a")
+
+
+def test_an_engine_that_waits_at_its_gate_says_for_what():
+    waiting = pod(PodScheduledV1, node="a", at_gate="waits at its gate: SocketMissing: /s: there is no socket")
+    assert any("waits at its gate: SocketMissing" in line for line in drawn(waiting))

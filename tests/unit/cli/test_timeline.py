@@ -6,7 +6,7 @@ from kvberth.bus import Row
 from kvberth.cli.timeline import because_of, timeline
 from kvberth_schemas import subjects
 from kvberth_schemas.envelope import Envelope
-from kvberth_schemas.events import PodRole, PodScheduledV1, Resources, SocketReadyV1
+from kvberth_schemas.events import GateResult, PodRole, PodScheduledV1, ProcessStartedV1, Resources, SocketReadyV1
 from kvberth_schemas.subjects import WantKind
 from kvberth_schemas.wants import DirWantV1, Why
 
@@ -63,3 +63,24 @@ def test_the_timeline_ends_with_the_first_answered_socket():
 
 def test_causes_that_name_each_other_end():
     assert because_of([want(cause="s1"), answered()], "e2") == []
+
+
+def engine(after_ms, event_id, **changes):
+    fields = {"node": "b", "namespace": "ns", "owner": "u", "name": "llama-1", "role": "engine", "pid": 7}
+    message = ProcessStartedV1(**{**fields, "started": START, "ready": False, **changes})
+    return row(subjects.process("b", "ns", "u", "engine"), message, event_id, "e2", after_ms, "runner")
+
+
+def test_an_engine_behind_its_gate_is_followed_to_its_start():
+    opened = GateResult(outcome="open", reason="SocketAnswered", waited_s=0.07)
+    rows = [
+        *(bound(), want(), answered(60)),
+        engine(20, "p1", at_gate=True, message="has just begun"),
+        engine(40, "p2", at_gate=True, message="SocketMissing"),
+        engine(90, "p3", gate=opened, pid=8),
+        engine(150, "p4", gate=opened, pid=8, ready=True),
+        answered(200, event_id="s2"),
+    ]
+    steps = timeline(rows, "e2")
+    assert [step.after_ms for step in steps] == [0, 8, 20, 60, 90]
+    assert steps[-1].what == "engine llama-1 started, pid 8 after 70 ms at its gate"

@@ -58,6 +58,7 @@ class Engine:
         if self.settings.scale != 1.0:
             log(f"every wait is multiplied by {self.settings.scale:g}")
         if self.settings.socket is None:
+            log("cache: none")
             return await self._serve()
         async with await Child.start(self.settings.socket, self.settings.scale) as child:
             return await self._with_cache(child)

@@ -128,7 +128,8 @@ def _keep(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
         return _end(wanted, record, snapshot, for_good=False)
     if record.socket_lost_at is not None:
         return _without_socket(wanted, record, snapshot)
-    return Decision(report=report_alive(snapshot.node, record, wanted, record.unready))
+    message = f"waits at its gate: {record.unready or 'it has just begun'}" if record.at_gate else record.unready
+    return Decision(report=report_alive(snapshot.node, record, wanted, message))
 
 
 def _without_socket(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
@@ -183,6 +184,8 @@ def _start(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) 
     if isinstance(wanted.want, EngineWantV1) and restarts.is_over(wanted.want, record):
         message = f"its restart policy {wanted.want.restart_policy} leaves it ended"
         return Decision(report=report_ended(snapshot.node, record, wanted, message))
+    if record.at_gate and record.gate_open:
+        return Decision((step,))  # the pod goes on: nothing of it has ended
     wait_s = 0.0 if record.stopped else restarts.delay_s(record, snapshot.engine_backoff_s)
     due = min(record.ended_at or 0.0, snapshot.now) + wait_s
     message = record.message
@@ -231,10 +234,11 @@ def _living_engine(key: Key, snapshot: Snapshot) -> EngineWantV1 | None:
 
 
 def _living_users_of(cache: Key, snapshot: Snapshot) -> Iterator[str]:
-    """Give the names of the engines that use a cache's directory and live right now."""
+    """Give the names of the engines that use a cache's directory and live right now; behind a gate none does."""
     for record in snapshot.records.values():
         want = record.want
-        if record.state is not State.ENDED and isinstance(want, EngineWantV1) and _uses(want, cache):
+        lives = record.state is not State.ENDED and not record.at_gate
+        if lives and isinstance(want, EngineWantV1) and _uses(want, cache):
             yield want.pod_name
 
 

@@ -16,6 +16,7 @@ from kvberth_schemas.events import SocketMount
 from kvberth_schemas.wants import EngineWantV1
 
 SOCKET_VARIABLE = "AIBRIX_LLM_KV_CACHE_SOCKET"
+RPC_VARIABLE = "AIBRIX_LLM_KV_CACHE_RPC_ENDPOINT"
 PORT_VARIABLE = "KVBERTH_ENGINE_PORT"
 STAND_IN = (sys.executable, "-m", "kvberth.bare.engine")
 

@@ -20,12 +20,13 @@ from kvberth.bare.process.store import RecordError, RecordStore
 from kvberth.bare.runner import restarts
 from kvberth.bare.runner.decide import Step, Verb, Wanted
 from kvberth.bare.runner.diary import Diary
+from kvberth.bare.runner.gate import comes_first
 from kvberth.bare.runner.graves import Graves
 from kvberth.bare.runner.patience import Patience
 from kvberth.bare.runner.readiness import FAST_S, Answer, Looks
 from kvberth.bare.runner.record import Key, Record, State
 from kvberth.service.threads import in_thread
-from kvberth_schemas.events import LastEnd
+from kvberth_schemas.events import GateResult, LastEnd
 
 LATE_AFTER_S = 10.0
 """A process that can't be found, or leaves its lock held, for so long is a matter for a person."""
@@ -53,6 +54,9 @@ class Roles(Protocol):
 
     async def answers(self, record: Record) -> Answer:
         """Look whether the process does what it is there for."""
+
+    def gate_ending(self, record: Record, code: int | None) -> GateResult:
+        """Give how a gate ended that exited with a code (None: not known)."""
 
 
 @dataclass
@@ -132,9 +136,12 @@ class Keeper:
     def _start(self, key: Key, wanted: Wanted) -> None:
         """Begin a new life; the state is `starting` from this moment on, so nothing begins it twice."""
         before = self.records.get(key)
+        at_gate = comes_first(wanted.want, before)
         begun = Record(
             key=key,
-            life=f"{key.role}-{uuid.uuid4()}",
+            life=f"{'gate' if at_gate else key.role}-{uuid.uuid4()}",
+            at_gate=at_gate,
+            gate=before.gate if before is not None else None,
             state=State.STARTING,
             boot_id=self._boot_id,
             want=wanted.want,
@@ -142,7 +149,7 @@ class Keeper:
             traceparent=wanted.traceparent,
         )
         if before is not None and not before.stopped:
-            restarts_so_far = before.restarts + (before.started is not None)
+            restarts_so_far = before.restarts + (before.started is not None and not before.at_gate)
             kept = {"restarts": restarts_so_far, "crashes": before.crashes, "last_end": before.last_end}
             begun = begun.model_copy(update={**kept, "log": before.log})
         self.records[key] = begun
@@ -172,7 +179,8 @@ class Keeper:
             ended = {"state": State.ENDED, "ready": False, "ended_at": 0.0, "crashes": 0}
             if record.state is not State.ENDED:
                 ended |= _last("the machine was booted anew")
-            self._update(record.key, **ended, boot_id=self._boot_id, found_ended_at=self.clock())
+            anew = {"boot_id": self._boot_id, "found_ended_at": self.clock(), "gate": None}  # caches start anew, too
+            self._update(record.key, **ended, **anew)
         elif self._alive(record.key):
             handle = known(record, self._boot_id)
             self._run(record.key, self._find(record) if handle is None else self._take_over(record, handle))
@@ -246,10 +254,16 @@ class Keeper:
             await asyncio.sleep(looks.pause_s(self.records[key]))
 
     def _end(self, key: Key, code: int | None, message: str) -> None:
-        now = self.clock()
-        crashes = restarts.crashes_after(self.records[key], now)
-        ended = {"state": State.ENDED, "ready": False, "ended_at": now, "crashes": crashes}
-        self._update(key, **ended, **_last(message, code))
+        now, record = self.clock(), self.records[key]
+        if record.at_gate:
+            gate = self.roles.gate_ending(record, code) if record.started else None
+            record = record.model_copy(update={"gate": gate})
+            message = f"its gate ended: {gate.outcome}: {gate.message or gate.reason}" if gate else message
+        ended = {"state": State.ENDED, "ready": False, "ended_at": now, "gate": record.gate}
+        last = _last(message, code)
+        if record.at_gate and record.gate_open:
+            del last["last_end"]  # nothing of the pod has ended
+        self._update(key, **ended, **last, crashes=restarts.crashes_after(record, now))
 
     def _update(self, key: Key, **changes: object) -> None:
         self.records[key] = record = self.records[key].model_copy(update=changes)

@@ -40,6 +40,8 @@ class Looks:
         """Take one more answer; give what changes in the record."""
         if answer.ready is None:
             return {}
+        if record.at_gate:  # it is never ready, and what it waits for is its word
+            return {} if answer.why in {"", record.unready} else {"unready": answer.why}
         self.failures = 0 if answer.ready else self.failures + 1
         patient = record.ready and self.failures < UNREADY_AFTER and not answer.socket_lost
         was_ready = record.ready or bool(record.unready)

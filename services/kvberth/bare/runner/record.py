@@ -5,8 +5,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from kvberth.bare.process.record import ProcessRecord
+from kvberth.kvcache.gates import opens
 from kvberth_schemas import names
-from kvberth_schemas.events import LastEnd, ProcessRole
+from kvberth_schemas.events import GateResult, LastEnd, ProcessRole
 from kvberth_schemas.wants import CacheWantV1, EngineWantV1
 
 
@@ -68,3 +69,12 @@ class Record(ProcessRecord):
     """Outlives the next start, as `exit_code` and `message` do not."""
     log: str = ""
     """Where its output goes; empty before it ever ran."""
+    at_gate: bool = False
+    """Engines: this life is the gate's, which runs before the engine; `unready` says what it waits for."""
+    gate: GateResult | None = None
+    """Engines: how the last gate ended."""
+
+    @property
+    def gate_open(self) -> bool:
+        """Whether its gate has let the engine start, so that it does not run again before another life."""
+        return self.gate is not None and opens(self.gate)

@@ -99,7 +99,12 @@ def _common(node: str, key: Key, want: EngineWantV1 | CacheWantV1, record: Recor
         "incarnation": record.incarnation if record else None,
         "last_end": record.last_end if record else None,
         "log": record.log if record else "",
+        **(_gate(record) if record else {}),
     }
+
+
+def _gate(record: Record) -> dict[str, object]:
+    return {"at_gate": record.at_gate, "gate": record.gate if record.gate_open else None}
 
 
 def _directories(want: EngineWantV1 | CacheWantV1) -> tuple[str, ...]:

@@ -20,8 +20,8 @@ def short_life_s(role: ProcessRole) -> float:
 
 
 def crashes_after(record: Record, now: float) -> int:
-    """Count the crashes in a row after a life that ends now; one that was told to end is none."""
-    if record.terminated_at is not None:
+    """Count the crashes in a row after a life that ends now; one that was told to end, or an opened gate, is none."""
+    if record.terminated_at is not None or _let_through(record):
         return 0
     lived = now - record.started_at if record.started is not None else 0.0
     return 1 if lived >= short_life_s(record.key.role) else record.crashes + 1
@@ -39,12 +39,18 @@ def is_over(want: EngineWantV1, record: Record) -> bool:
     """Tell whether an engine's restart policy leaves an ended one as it is."""
     if want.restart_policy is RestartPolicy.ALWAYS or record.started is None or record.terminated_at is not None:
         return False
+    if record.at_gate:  # an init container that failed is restarted by both other policies but Never
+        return want.restart_policy is RestartPolicy.NEVER and not record.gate_open
     return want.restart_policy is RestartPolicy.NEVER or record.exit_code == 0
 
 
 def is_final(record: Record) -> bool:
     """Tell whether an ended engine must never run again, whatever a want says later."""
     return isinstance(record.want, EngineWantV1) and (record.stopped or is_over(record.want, record))
+
+
+def _let_through(record: Record) -> bool:
+    return record.at_gate and record.gate_open
 
 
 def _doubled(first: float, steps: int, most: float) -> float:

@@ -54,9 +54,10 @@ class WantBook:
     """Whether the bus could be read completely at least once."""
 
     def adopt(self, records: Iterable[Record]) -> None:
-        """Take what living processes were started for as wanted, until the bus can be read."""
+        """Take what living processes were started for as wanted, until the bus can be read; so an opened gate's pod."""
         for record in records:
-            if record.state is not State.ENDED and not record.stopped:
+            lives = record.state is not State.ENDED or (record.at_gate and record.gate_open)
+            if lives and not record.stopped:
                 self.wants[record.key] = Wanted(record.want, record.cause, record.traceparent)
 
     def update(

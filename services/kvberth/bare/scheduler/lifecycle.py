@@ -45,11 +45,12 @@ def after(pod: PodRecord, event: ProcessEvent, now: datetime) -> PodRecord:
         return _with(pod, ready=False)
     lives = {"restarts": event.restarts, "last_end": event.last_end, "log": event.log}
     if isinstance(event, ProcessStartedV1):
-        return _with(pod, ready=event.ready, was_ready=pod.was_ready or event.ready, **lives)
+        ready = {"ready": event.ready, "was_ready": pod.was_ready or event.ready}
+        return _with(pod, **ready, **lives, **_gate(event))
     if _is_over(pod, event):
         why = event.message or f"its process on {event.node} ended"
         return _with(pod, gone=now, gone_why=why, ended=True, ready=False, **lives)
-    return _with(pod, ready=False, **lives)
+    return _with(pod, ready=False, **lives, **_gate(event))
 
 
 def unknown_pods(state: State, evidence: Iterable[Evidence], now: datetime) -> list[PodRecord]:
@@ -121,11 +122,17 @@ def _adopted(state: State, event: ProcessStartedV1, now: datetime) -> PodRecord:
         last_end=event.last_end,
         log=event.log,
         adopted=True,
+        at_gate=event.message if event.at_gate else "",
+        gate=event.gate,
     )
 
 
 def _requests(event: ProcessStartedV1) -> Resources:
     return Resources(cpu_millis=event.cpu_millis, memory_bytes=event.memory_bytes, gpus=event.gpus)
+
+
+def _gate(event: ProcessStartedV1 | ProcessEndedV1) -> dict[str, object]:
+    return {"at_gate": event.message if event.at_gate else "", "gate": event.gate}
 
 
 def _with(pod: PodRecord, **changes: object) -> PodRecord:

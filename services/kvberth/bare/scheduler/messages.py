@@ -41,6 +41,8 @@ def pod_event(pod: PodRecord) -> Event:
         "supplemental_groups": pod.shape.supplemental_groups,
         "legacy": pod.shape.legacy,
         "pretended": pod.shape.pretended,
+        "at_gate": pod.at_gate,
+        "gate": pod.gate,
         "ready": pod.ready,
         "restarts": pod.restarts,
         "last_end": pod.last_end,
@@ -109,6 +111,7 @@ def engine_want(pod: PodRecord, term: int) -> EngineWantV1 | None:
         sockets=pod.shape.sockets,
         grace_s=pod.shape.grace_s,
         restart_policy=pod.shape.restart_policy,
+        gate=bool(pod.shape.sockets),  # as the policy on Kubernetes; a pod that mounts no cache's directory has none
         cpu_millis=pod.shape.requests.cpu_millis,
         memory_bytes=pod.shape.requests.memory_bytes,
         gpus=pod.shape.requests.gpus,

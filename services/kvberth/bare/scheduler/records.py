@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kvberth_schemas.events import LastEnd, Owner, Resources, SocketMount, Taint, Toleration
+from kvberth_schemas.events import GateResult, LastEnd, Owner, Resources, SocketMount, Taint, Toleration
 from kvberth_schemas.manifests import LabelSelector, NodeSelector
 from kvberth_schemas.wants import RestartPolicy, Why
 
@@ -75,6 +75,10 @@ class PodRecord(Record):
     node: str | None = None
     waiting_for: str = ""
     """Why it has no node."""
+    at_gate: str = ""
+    """What its gate waits for."""
+    gate: GateResult | None = None
+    """How its gate ended that let the engine start."""
     ready: bool = False
     was_ready: bool = False
     restarts: int = 0

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from kvberth.node_agent.sockets.directory import Directory, empty
+from kvberth.node_agent.sockets.gatefile import GateFile
 from kvberth.node_agent.sockets.plan import CacheKey, DirWant, Drop, Keep, Refuse, Step, name_complaint, plan
 from kvberth.node_agent.sockets.verdict import CacheAddress, Said
 from kvberth.node_agent.sockets.watcher import SocketWatcher, Surroundings
@@ -54,6 +55,9 @@ class _Kept:
     task: asyncio.Task[None]
     want: DirWant | None
     """None: an earlier life of this agent kept it, and no want speaks of it now."""
+    gate: GateFile | None = None
+    gate_task: asyncio.Task[None] | None = None
+    """Both None where no want claims the directory."""
     traced: bool = field(default=False)
 
 
@@ -106,7 +110,8 @@ class Keeper:
 
     def stop(self) -> None:
         """Cancel every task; nothing is said about it."""
-        for task in [*(kept.task for kept in self._kept.values()), *self._emptying.values()]:
+        gates = (kept.gate_task for kept in self._kept.values() if kept.gate_task is not None)
+        for task in [*(kept.task for kept in self._kept.values()), *gates, *self._emptying.values()]:
             task.cancel()
 
     def _take(self, step: Step) -> None:
@@ -130,6 +135,15 @@ class Keeper:
         else:
             kept.want = step.want
             kept.watcher.keep(directory)
+        self._rule(self._kept[step.key], directory, step.want)
+
+    def _rule(self, kept: _Kept, directory: Directory, want: DirWant) -> None:
+        """Have the gates of engines told what the want says of them."""
+        if kept.gate is not None:
+            kept.gate.tell(want.rule)
+            return
+        kept.gate = GateFile(directory.path, want.rule)
+        kept.gate_task = self._begin(kept.gate.run(), f"gate.json of {directory.path}")
 
     def _start(self, key: CacheKey, directory: Directory, want: DirWant | None) -> None:
         address = CacheAddress(self._settings.node, key.namespace, key.kvcache, str(directory.socket))
@@ -141,6 +155,10 @@ class Keeper:
         kept = self._kept.pop(step.key, None)
         if kept is not None:
             kept.task.cancel()
+            if kept.gate_task is not None:
+                kept.gate_task.cancel()
+        if name_complaint(step.key) is None:
+            GateFile(self._path(step.key), step.want.rule).remove()
         gone = SocketGoneV1(cache=step.key.kvcache, namespace=step.key.namespace, node=self._settings.node)
         self._speak(gone, step.want.id, step.want.traceparent)
         if name_complaint(step.key) is None and step.key not in self._emptying:

@@ -19,6 +19,14 @@ class CacheKey:
 
 
 @dataclass(frozen=True, slots=True)
+class GateRule:
+    """What the KVCache says about engines that wait for this cache; None: nothing, so that the gate's defaults hold."""
+
+    policy: Literal["wait", "startWithoutCache"] | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DirWant:
     """A want as it stands on the bus; ``id`` changes whenever it is said again."""
 
@@ -27,11 +35,12 @@ class DirWant:
     mode: int
     gid: int | None
     traceparent: str | None = None
+    rule: GateRule = GateRule()
 
     @classmethod
     def of(cls, want: DirWantV1, id_: str, traceparent: str | None) -> "DirWant":
         """Take what matters here from a want's body and its envelope."""
-        return cls(id_, want.state, want.mode, want.gid, traceparent)
+        return cls(id_, want.state, want.mode, want.gid, traceparent, GateRule(want.gate_policy, want.gate_timeout_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def _starts(said: Iterable[Heard], expected: StartOrder) -> list[tuple[Heard, da
     first: dict[object, Heard] = {}
     for heard in said:
         body = heard.body
-        ours = heard.type == "process.started" and body.get("role") == "engine"
+        ours = heard.type == "process.started" and body.get("role") == "engine" and not body.get("at_gate")
         if ours and heard.namespace == expected.namespace and is_workload(body.get("workload"), expected.workload):
             first.setdefault((heard.node, body.get("pid"), body.get("started")), heard)
     return [(heard, datetime.fromisoformat(str(heard.body["started"]))) for heard in first.values()]

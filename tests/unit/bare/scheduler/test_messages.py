@@ -46,7 +46,9 @@ def test_an_engines_want_runs_stops_and_ends_with_it(make, build, moment):
     assert (want.state, str(want.why), want.term, want.grace_s) == ("run", "wanted", 7, 7)
     assert want.env == {"AIBRIX_LLM_KV_CACHE_SOCKET": "/var/run/vineyard.sock"}
     assert want.workload == "Deployment/llama"
-    assert want.gate is False
+    assert want.gate is True
+    unmounted = pod.model_copy(update={"shape": pod.shape.model_copy(update={"sockets": ()})})
+    assert engine_want(unmounted, 7).gate is False
     stop = engine_want(one_pod(delete(state, ObjectRequest(kind="Pod", name=pod.name), make.NOW)[0]), 7)
     assert (stop.state, str(stop.why)) == ("stop", "user")
     lost = one_pod(delete_node(state, "l20-a", make.NOW)[0])

@@ -10,7 +10,7 @@ from kvberth.bare.scheduler.lifecycle import Evidence
 from kvberth.bare.scheduler.messages import engine_want, pod_event
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import REMEMBERED_AT_MOST, REMEMBERED_FOR, Limits, Seen, turn
-from kvberth_schemas.events import LastEnd, NodeChangedV1, ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, Resources
+from kvberth_schemas.events import GateResult, LastEnd, NodeChangedV1, ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, Resources
 from kvberth_schemas.requests import ObjectRequest, ScaleRequest
 from kvberth_schemas.wants import Why
 
@@ -312,3 +312,16 @@ def test_what_runs_again_of_a_pod_that_is_gone_is_told_to_stop_and_may_end_again
     assert not revived.pods[old.uid].ended
     assert engine_want(revived.pods[old.uid], 1).state == "stop"
     assert step(revived, ended(old)).pods[old.uid].ended
+
+
+def test_a_pod_says_what_its_gate_waits_for_and_then_how_it_ended(running, step):
+    (pod,) = running.pods.values()
+    waiting = step(running, started(pod, ready=False, at_gate=True, message="waits at its gate: SocketMissing"))
+    assert waiting.pods[pod.uid].at_gate == "waits at its gate: SocketMissing"
+    failed = step(waiting, ended(pod, restarting=True, at_gate=True, message="its gate ended: closed"))
+    assert failed.pods[pod.uid].at_gate == "its gate ended: closed"
+    opened = GateResult(outcome="timeout", reason="SocketMissing", waited_s=30.0)
+    serving = step(failed, started(pod, gate=opened))
+    assert (serving.pods[pod.uid].at_gate, serving.pods[pod.uid].gate) == ("", opened)
+    said = pod_event(serving.pods[pod.uid])
+    assert (said.gate, said.restarts) == (opened, 0)

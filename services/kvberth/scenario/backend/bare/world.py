@@ -114,7 +114,7 @@ class BareBackend:
     """Stacks on this machine."""
 
     name = "bare"
-    abilities = frozenset({"bare", "health"})
+    abilities = frozenset({"bare", "gate", "health"})
 
     async def fitted(self, setting: Setting) -> Scenario:
         """Everything can be told here as it is written."""
