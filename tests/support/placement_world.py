@@ -148,7 +148,7 @@ class World:
         self.say(subjects.spec(NAMESPACE, name), event)
 
     def engine(self, uid: str, node: str | None, **options: Any) -> Cause:
-        """An engine's pod; options: model, workload, mounts, deleting, namespace, why, ready."""
+        """An engine's pod; `options` are those that are read below."""
         namespace = options.get("namespace", NAMESPACE)
         kind, name = options.get("workload", WORKLOAD)
         common: dict[str, Any] = {
@@ -165,6 +165,9 @@ class World:
                 for cache in options.get("mounts", ())
             ),
             "deleting": options.get("deleting", False),
+            "gate": options.get("gate"),
+            "legacy": options.get("legacy", False),
+            "restarts": options.get("restarts", 0),
         }
         if node is None:
             event: Event = PodWaitingV1(**common, why=options.get("why", "Insufficient nvidia.com/gpu"))

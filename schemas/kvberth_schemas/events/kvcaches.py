@@ -63,6 +63,8 @@ class NodeRow(Message):
     socket: str | None = None
     incarnation: str | None = None
     engines: tuple[str, ...] = ()
+    without_cache: tuple[str, ...] = ()
+    """Those of the engines whose gate let them start although the cache had not answered."""
     memory_limit: int | None = None
     health: str = ""
     """In a word: why the verdict on its health stands, such as ``Proven`` or ``Hung``."""

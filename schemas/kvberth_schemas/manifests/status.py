@@ -31,6 +31,7 @@ class StatusNode(Known):
     socket: str | None = None
     incarnation: str | None = None
     engines: Seq[str] | None = None
+    engines_without_cache: Seq[str] | None = None
     memory_limit: Annotated[int, Field(ge=0)] | None = Field(default=None, description="bytes")
     last_proof_time: AwareDatetime | None = None
     message: str | None = None

@@ -1,5 +1,6 @@
 """The conditions of a KVCache: what is true of it, why, in a sentence with names and numbers. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -201,13 +202,29 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
         missing.append(f"no cache was placed on {some(none)}")
     astray = _astray(outcome)
     if missing:
-        return Finding("SocketsReady", FALSE, Reason.NOT_ANSWERING, "; ".join([*more(missing), *astray]))
+        return _not_answering(_ungated(outcome, rows), missing, astray)
     if astray:
         return Finding("SocketsReady", FALSE, Reason.DIRECTORY_DIFFERS, "; ".join(astray))
     if silent:
         return Finding("SocketsReady", UNKNOWN, Reason.AGENT_SILENT, "; ".join(more(silent)))
     message = f"a register request was answered on {some(sorted(nodes))}"
     return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, message)
+
+
+def _not_answering(ungated: Sequence[str], missing: Sequence[str], astray: Sequence[str]) -> Finding:
+    reason = Reason.RESTARTED_WITHOUT_GATE if ungated else Reason.NOT_ANSWERING
+    return Finding("SocketsReady", FALSE, reason, "; ".join([*more(ungated), *more(missing), *astray]))
+
+
+def _ungated(outcome: Outcome, rows: tuple[NodeRow, ...]) -> list[str]:
+    """Legacy engines that were restarted where no cache answers: no gate held them this time."""
+    silent = {row.node for row in rows if row.state in {"starting", "missing"}}
+    return [
+        f"{node}: engine {engine.name} was restarted, so that no gate waits for its cache, which does not answer"
+        for node in sorted(silent & outcome.following.bound.keys())
+        for engine in outcome.following.bound[node]
+        if engine.ungated
+    ]
 
 
 def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from kvberth.kvcache import GateSpec, normalise
+from kvberth.kvcache.gates import started_without
 from kvberth.placement.needs import needs_of
 from kvberth.placement.snapshot import (
     CacheProcess,
@@ -21,6 +22,7 @@ from kvberth.placement.snapshot import (
 from kvberth_schemas.envelope import Envelope
 from kvberth_schemas.events import (
     CacheHealthV1,
+    GateResult,
     KVCacheGoneV1,
     KVCacheSpecV1,
     NodeChangedV1,
@@ -60,6 +62,8 @@ def engine(event: PodScheduledV1 | PodReadyV1 | PodWaitingV1, cause: Cause) -> E
         cause=cause,
         needs=needs_of(event),
         wanted=event.workload.wanted if event.workload is not None else None,
+        without_cache=_without_cache(event.gate),
+        ungated=event.legacy and event.restarts > 0,
     )
 
 
@@ -179,6 +183,13 @@ def stopped(old: Wanted | None, cache: CacheWantV1, now: datetime) -> Wanted:
         cause=None,
         started=old.started if old is not None else None,
     )
+
+
+def _without_cache(gate: GateResult | None) -> str:
+    if gate is None or not started_without(gate):
+        return ""
+    waited = "" if gate.waited_s is None else f" after {gate.waited_s:.0f} s"
+    return f"{gate.outcome}{waited}: {gate.reason}" if gate.reason else f"{gate.outcome}{waited}"
 
 
 def _gate(directory: DirWantV1 | None) -> GateSpec:

@@ -73,11 +73,12 @@ async def _means(context: Context, cluster: Cluster, edge: Edge, metrics: Metric
     settings = context.settings
     recorder_settings = RecorderSettings(controller=CONTROLLER, instance=settings.instance)
     recorder = EventRecorder(cluster.client, recorder_settings, metrics=metrics)
-    statuses = Statuses(cluster, edge.index.cache_pods, metrics)
+    teller = Teller(recorder)
+    statuses = Statuses(cluster, edge.index.cache_pods, teller, metrics)
     options = Options(
         now=lambda: datetime.now(UTC), traffic_policy=settings.rpc_traffic_policy, wake=edge.wake, metrics=metrics
     )
-    backend = KubernetesBackend(cluster, edge, Teller(recorder), options)
+    backend = KubernetesBackend(cluster, edge, teller, options)
     async with asyncio.TaskGroup() as group:
         running = [
             group.create_task(recorder.run(), name="Events"),

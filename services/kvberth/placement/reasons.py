@@ -28,6 +28,7 @@ class Reason(StrEnum):
 
     ALL_ANSWERED = "AllAnswered"
     NOT_ANSWERING = "NotAnswering"
+    RESTARTED_WITHOUT_GATE = "RestartedWithoutGate"
     DIRECTORY_DIFFERS = "DirectoryDiffers"
     AGENT_SILENT = "AgentSilent"
     SIZE_DIFFERS = "SizeDiffers"

@@ -122,6 +122,10 @@ class Engine:
     needs: Needs = Needs()
     wanted: int | None = None
     """How many its top owner wanted when this was said; None where that is not known."""
+    without_cache: str = ""
+    """How its gate let it start although its cache had not answered, in words; empty where it did not."""
+    ungated: bool = False
+    """Whether it is legacy and was restarted: gates run once per pod, so it needs its cache at once."""
 
 
 @dataclass(frozen=True, slots=True)

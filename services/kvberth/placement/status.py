@@ -7,7 +7,7 @@ from kvberth.placement.conditions import Outcome, conditions
 from kvberth.placement.health import proof_of
 from kvberth.placement.moves import nodes_of
 from kvberth.placement.snapshot import Cache, Snapshot
-from kvberth.placement.words import some
+from kvberth.placement.words import more, some
 from kvberth_schemas.events import KVCacheStatusV1, NodeRow, SocketLostV1, SocketReadyV1
 from kvberth_schemas.quantity import format_bytes
 
@@ -71,6 +71,8 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
     engines = [*following.bound.get(name, ()), *following.ending.get(name, ())]
     ready = cache.socket if isinstance(cache.socket, SocketReadyV1) else None
     proof = proof_of(name, cache, outcome.snapshot)
+    without = sorted((engine.name, engine.without_cache) for engine in engines if engine.without_cache)
+    told = [f"engine {engine} started without its cache ({why})" for engine, why in without]
     return NodeRow(
         node=name,
         pool=cache.wanted.pool if cache.wanted is not None else "",
@@ -78,10 +80,11 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
         socket=ready.path if ready else None,
         incarnation=ready.incarnation if ready else None,
         engines=tuple(sorted(engine.name for engine in engines)),
+        without_cache=tuple(engine for engine, _ in without),
         memory_limit=ready.memory_limit if ready else None,
         health=proof.reason.value,
         last_proof=proof.at,
-        message=message,
+        message="; ".join(filter(None, (message, *more(told)))),
     )
 
 

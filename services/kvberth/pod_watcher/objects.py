@@ -104,9 +104,14 @@ class Terminated(Trimmed):
     message: str = ""
 
 
-class ContainerState(Trimmed):
-    """A container's state; only its end is read."""
+class Running(Trimmed):
+    """That a container runs; nothing of it is read."""
 
+
+class ContainerState(Trimmed):
+    """A container's state: whether it runs, or how it ended."""
+
+    running: Running | None = None
     terminated: Terminated | None = None
 
 

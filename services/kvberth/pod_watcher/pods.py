@@ -13,7 +13,7 @@ from kvberth.kvcache import (
     requested_resources,
     socket_host_paths,
 )
-from kvberth.pod_watcher.gate import gate_result
+from kvberth.pod_watcher.gate import gate_result, waits_at_gate
 from kvberth.pod_watcher.objects import Condition, Container, ContainerStatus, PodObject, PodSpec, PodStatus
 from kvberth_schemas.events import (
     Owner,
@@ -137,6 +137,7 @@ def _state(item: PodObject, role: PodRole) -> PodState:
         deleting=meta.deleting,
         revision=meta.annotations.get(HASH_ANNOTATION) if role is PodRole.CACHE else None,
         gate=gate_result(_endings(status.init_container_statuses or ())),
+        at_gate=waits_at_gate(_running(status.init_container_statuses or ())),
     )
 
 
@@ -204,3 +205,7 @@ def _endings(statuses: tuple[ContainerStatus, ...]) -> Iterator[str]:
     for one in statuses:
         if one.state is not None and one.state.terminated is not None:
             yield one.state.terminated.message
+
+
+def _running(statuses: tuple[ContainerStatus, ...]) -> Iterator[str]:
+    return (one.name for one in statuses if one.state is not None and one.state.running is not None)

@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A process that the kernel runs. Roles are those of `ProcessIs`."""
+    """A process that the kernel runs. Roles are those of `ProcessIs`, and `gate` for what runs before an engine."""
 
     role: str
     pid: int

@@ -1,4 +1,4 @@
-"""`gate.json` in the directories that wants claim: true to the want, renewed, safe against others, gone with the drop."""
+"""`gate.json` in the directories that wants claim: true to the want, renewed, safe, and gone with the drop."""
 
 import asyncio
 import json
@@ -16,9 +16,10 @@ from kvberth.node_agent.sockets.plan import DirWant, GateRule
 pytestmark = pytest.mark.integration
 
 WAIT = GateRule("wait", 45.0)
+NOTHING = GateRule()
 
 
-def want(agent, rule=GateRule(), state="keep", id_="w1"):
+def want(agent, rule=NOTHING, state="keep", id_="w1"):
     agent.keeper.apply({K: replace(DirWant(id_, state, 0o2770, None), rule=rule)})
 
 
@@ -37,7 +38,7 @@ async def test_a_claimed_directory_tells_gates_what_the_want_says_and_anyone_may
 async def test_a_newer_want_is_told_at_once_and_a_kvcache_that_says_nothing_leaves_the_defaults(agent):
     want(agent, WAIT)
     await eventually(lambda: told(agent))
-    want(agent, GateRule(), id_="w2")
+    want(agent, NOTHING, id_="w2")
     await eventually(lambda: told(agent) == {"policy": None, "timeout_s": None}, seconds=0.5)
 
 

@@ -161,3 +161,19 @@ def test_a_cache_as_a_kubelet_tells_of_it_is_ready_and_names_its_kvcache():
     assert event.kvcache == "aibrix-kvcache-llama-3-8b-instruct"
     assert (event.run_as_user, event.supplemental_groups) == (0, (10001,))
     assert event.requests.memory_bytes == 72 * 2**30
+
+
+def test_a_pod_whose_gate_runs_says_so_until_it_has_ended():
+    statuses = [
+        {"name": "init-model", "state": {"terminated": {"exitCode": 0}}},
+        {"name": "kvberth-gate", "state": {"running": {"startedAt": "2026-11-30T09:00:00Z"}}},
+    ]
+    waiting = pod_event(live("pod-bound", status={"initContainerStatuses": statuses}), OWNER, was_ready=False)
+    assert "waits at its gate" in waiting.at_gate
+    assert waiting.gate is None
+    message = '{"kvberth": "gate", "outcome": "open", "reason": "SocketAnswered", "waited_s": 0.4}'
+    statuses[1] = {"name": "kvberth-gate", "state": {"terminated": {"exitCode": 0, "message": message}}}
+    opened = pod_event(live("pod-bound", status={"initContainerStatuses": statuses}), OWNER, was_ready=False)
+    assert opened.at_gate == ""
+    assert opened.gate is not None
+    assert opened.gate.outcome == "open"

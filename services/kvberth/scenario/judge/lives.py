@@ -93,7 +93,8 @@ def reaches(expected: Reaches, facts: Facts) -> Verdict:
 def _chosen(expected: Identity, found: Iterable[Life]) -> list[Life]:
     if expected.of:
         return [life for life in found if any(_means(target, life) for target in expected.of)]
-    return [life for life in found if expected.services or life.role not in _SERVICES]
+    left_out = {"gate"} if expected.services else {"gate", *_SERVICES}  # a gate ends when its engine starts
+    return [life for life in found if life.role not in left_out]
 
 
 def _identities(found: Iterable[Life], answers: object) -> dict[tuple[str, str | None, str | None, str], Who]:

@@ -49,6 +49,7 @@ def _row(row: NodeRow, pod: str | None) -> Json:
         "socket": row.socket,
         "incarnation": row.incarnation,
         "engines": list(row.engines),
+        "enginesWithoutCache": list(row.without_cache) or None,
         "memoryLimit": row.memory_limit,
         "health": row.health or None,
         "lastProofTime": _time(row.last_proof),

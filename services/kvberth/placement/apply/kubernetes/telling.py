@@ -30,16 +30,23 @@ class Statuses:
     """The statuses of KVCaches; the newest of each is written."""
 
     def __init__(
-        self, cluster: Cluster, pods: Callable[[str, str], Mapping[str, str]], metrics: Metrics | None = None
+        self,
+        cluster: Cluster,
+        pods: Callable[[str, str], Mapping[str, str]],
+        teller: "Teller",
+        metrics: Metrics | None = None,
     ) -> None:
         """`pods` gives the names of a KVCache's pods by node. Nothing is written before `run()`."""
-        self._cluster, self._pods = cluster, pods
+        self._cluster, self._pods, self._teller = cluster, pods, teller
         self._newest: dict[tuple[str, str], KVCacheStatusV1] = {}
         self._queue: WorkQueue[tuple[str, str]] = WorkQueue("statuses", metrics=metrics)
 
     def say(self, status: KVCacheStatusV1) -> None:
-        """Have a status written."""
+        """Have a status written, and tell of engines that started without their cache since the last one."""
         key = (status.namespace, status.name)
+        for note in news_of_engines(self._newest.get(key), status):
+            about = (EventType.WARNING, "EngineStartedWithoutCache", "Start", note)
+            self._teller.say(*key, status.uid, about)
         self._newest[key] = status
         self._queue.add(key)
 
@@ -90,6 +97,12 @@ class Teller:
         kind, reason, action, note = what
         about = Regarding(KVCACHES.api_version, KVCACHES.kind, namespace, name, uid)
         self._recorder.record(Occurrence(about, kind, reason, action, note))
+
+
+def news_of_engines(before: KVCacheStatusV1 | None, now: KVCacheStatusV1) -> list[str]:
+    """Return a sentence for each node with engines that started without their cache and were not told of before."""
+    told = {name for row in before.nodes for name in row.without_cache} if before and before.uid == now.uid else set()
+    return [f"{row.node}: {row.message}" for row in now.nodes if set(row.without_cache) - told]
 
 
 def _word(step: AnyStep) -> tuple[str, str] | None:

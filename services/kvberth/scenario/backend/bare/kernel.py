@@ -26,7 +26,8 @@ _MODULES: Final = {
     "kvberth.node_agent": "node_agent",
     "kvberth.bare.engine": "engine",
 }
-_ENGINE_LIFE: Final = "engine-"
+_LIVES: Final = {"engine-": "engine", "gate-": "gate"}
+"""How the ids of recorded lives begin, of roles that no command line tells."""
 _SOCKET_VARIABLE: Final = "AIBRIX_LLM_KV_CACHE_SOCKET"
 
 
@@ -152,9 +153,9 @@ def _role(found: Found) -> str | None:
     module = _after(found.argv, "-m")
     if module == "kvberth.cli":
         return "up" if "up" in found.argv else None
-    if found.leader and found.env.get("KVBERTH_PROCESS", "").startswith(_ENGINE_LIFE):
-        return "engine"
-    return _MODULES.get(module or "")
+    life = found.env.get("KVBERTH_PROCESS", "") if found.leader else ""
+    recorded = next((role for beginning, role in _LIVES.items() if life.startswith(beginning)), None)
+    return recorded or _MODULES.get(module or "")
 
 
 def _life(found: Found, role: str, stack: Stack) -> Life:

@@ -120,7 +120,7 @@ class Looker:
 
 
 def _named(life: Life, process: ProcessStartedV1 | None, deleting: set[str]) -> Life:
-    """Give an engine the names that its runner says."""
+    """Give an engine, or its gate, the names that its runner says."""
     if process is None or (life.role != "engine" and life.node is not None):
         return life
     return replace(
