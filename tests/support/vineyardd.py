@@ -64,7 +64,7 @@ def short_directory() -> Iterator[Path]:
 
 @asynccontextmanager
 async def running_vineyardd(
-    socket_path: Path, size: str = "64Mi", incarnation: str | None = None
+    socket_path: Path, size: str = "64Mi", incarnation: str | None = None, flags: tuple[str, ...] = ()
 ) -> AsyncIterator[RunningVineyardd]:
     """Starts a vineyardd without etcd and RPC, yields it once it answers, and ends it whatever state it is in."""
     deployment = incarnation or str(uuid.uuid4())
@@ -72,7 +72,7 @@ async def running_vineyardd(
         process = await asyncio.create_subprocess_exec(
             str(find_vineyardd()),
             *("--socket", str(socket_path), "--size", size, "--meta", "local"),
-            *("--rpc=false", "--compression=false", "--deployment", deployment),
+            *("--rpc=false", "--compression=false", "--deployment", deployment, *flags),
             # No etcd on this PATH: vineyardd would start the one that it finds, and leave it running.
             env={"PATH": "/nonexistent"},
             stdin=asyncio.subprocess.DEVNULL,

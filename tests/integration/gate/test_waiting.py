@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvberth.gate import manifest
+from kvberth.gate import manifest, program
 from kvberth.vineyard import Client
 from support.vineyardd import RunningVineyardd, running_vineyardd
 
@@ -59,6 +59,36 @@ async def test_a_dead_and_a_hung_cache_hold_an_engine_until_they_answer(director
             assert "DaemonHung" in await gate.until_said("waiting")
             hung.thaw()
             assert (await gate.ended())[1]["outcome"] == "open"
+
+
+async def test_a_cache_that_crashes_while_an_engine_waits_lets_it_start_when_it_is_back(directory: Path) -> None:
+    path = directory / "vineyard.sock"
+    async with running_vineyardd(path) as hung:
+        await hung.freeze()
+        async with gate_process(directory) as gate:
+            assert "DaemonHung" in await gate.until_said("waiting")
+            await hung.kill()
+            async with running_vineyardd(path):
+                assert (await gate.ended())[1]["outcome"] == "open"
+
+
+async def test_a_cache_that_still_reserves_its_memory_holds_an_engine_until_it_answers(directory: Path) -> None:
+    async with gate_process(directory) as gate:
+        await gate.until_said("SocketMissing")
+        async with running_vineyardd(directory / "vineyard.sock", "512Mi", flags=("--reserve_memory=true",)):
+            code, told = await gate.ended()
+    assert (code, told["outcome"], told["reason"]) == (0, "open", "SocketAnswered")
+
+
+@pytest.mark.parametrize(("env", "patched"), [({}, "TIMEOUT_S"), ({"AIBRIX_LLM_KV_CACHE": "1"}, "LEGACY_TIMEOUT_S")])
+async def test_where_nothing_of_kvberth_is_an_engine_starts_when_its_default_time_is_over(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, env: dict[str, str], patched: str
+) -> None:
+    """Neither a cache nor its directory nor a node agent is there; the defaults themselves are asserted below."""
+    monkeypatch.setattr(program, patched, 0.3)
+    ending = await asyncio.to_thread(program.Gate(str(directory / "none" / "vineyard.sock"), env, print).wait)
+    assert (ending.outcome, ending.reason, ending.code) == ("timeout", "SocketMissing", 0)
+    assert 0.3 <= ending.waited_s < 5
 
 
 async def test_an_engine_starts_without_its_cache_once_its_time_is_over(directory: Path, rule: Rules) -> None:

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from integration.node_agent.running_agent import K, eventually, running_agent
+from kvberth.gate.program import Patience, parse_rule
 from kvberth.node_agent.sockets import gatefile
 from kvberth.node_agent.sockets.plan import DirWant, GateRule
 
@@ -25,7 +26,7 @@ def want(agent, rule=NOTHING, state="keep", id_="w1"):
 
 def told(agent):
     path = agent.directory / "gate.json"
-    return json.loads(path.read_text()) if path.is_file() else None
+    return json.loads(path.read_text()) if path.is_file() and not path.is_symlink() else None
 
 
 async def test_a_claimed_directory_tells_gates_what_the_want_says_and_anyone_may_read_it(agent):
@@ -33,6 +34,22 @@ async def test_a_claimed_directory_tells_gates_what_the_want_says_and_anyone_may
     await eventually(lambda: told(agent) == {"policy": "wait", "timeout_s": 45.0})
     assert stat.S_IMODE((agent.directory / "gate.json").stat().st_mode) == 0o644
     assert [path.name for path in agent.directory.iterdir()] == ["gate.json"]
+
+
+async def test_what_an_agent_writes_is_what_a_gate_reads(agent):
+    defaults = Patience(30.0, starts_without=True)
+    for number, (rule, read) in enumerate(
+        [
+            (WAIT, Patience(45.0, starts_without=False)),
+            (GateRule("wait"), Patience(None, starts_without=False)),
+            (GateRule("startWithoutCache", 0.0), Patience(0.0, starts_without=True)),
+            (NOTHING, defaults),
+        ]
+    ):
+        want(agent, rule, id_=f"w{number}")
+        expected = {"policy": rule.policy, "timeout_s": rule.timeout_s}
+        await eventually(lambda expected=expected: told(agent) == expected)
+        assert parse_rule((agent.directory / "gate.json").read_text(), defaults) == read
 
 
 async def test_a_newer_want_is_told_at_once_and_a_kvcache_that_says_nothing_leaves_the_defaults(agent):
