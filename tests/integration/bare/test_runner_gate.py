@@ -11,8 +11,9 @@ import pytest
 from kvberth.bare.process import procfs
 from kvberth_schemas.events import ProcessStartedV1
 from kvberth_schemas.wants import RestartPolicy, Why
+from support.waiting import until
 
-from .runner_rig import CACHE, Rig, is_gone, rig, until
+from .runner_rig import CACHE, Rig, is_gone, rig
 
 
 @pytest.fixture

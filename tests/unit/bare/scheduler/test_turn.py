@@ -10,7 +10,15 @@ from kvberth.bare.scheduler.lifecycle import Evidence
 from kvberth.bare.scheduler.messages import engine_want, pod_event
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import REMEMBERED_AT_MOST, REMEMBERED_FOR, Limits, Seen, turn
-from kvberth_schemas.events import GateResult, LastEnd, NodeChangedV1, ProcessEndedV1, ProcessGoneV1, ProcessStartedV1, Resources
+from kvberth_schemas.events import (
+    GateResult,
+    LastEnd,
+    NodeChangedV1,
+    ProcessEndedV1,
+    ProcessGoneV1,
+    ProcessStartedV1,
+    Resources,
+)
 from kvberth_schemas.requests import ObjectRequest, ScaleRequest
 from kvberth_schemas.wants import Why
 
