@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 
 from benchmarks.results import Result, append
 from kvberth.kvcache import GateSpec
-from kvberth.placement.facts import Why
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.snapshot import AtRest, Cause, Freshness, Memory, Wanted
@@ -40,6 +39,7 @@ from kvberth_schemas.events import (
 )
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import EventSubject
+from kvberth_schemas.wants import Why
 
 NODES, NAMESPACES, KVCACHES, ENGINES_EACH = 5000, 50, 500, 100
 PASSES = 20

@@ -11,6 +11,7 @@ from rich.text import Text
 from kvberth_schemas.events import (
     Condition,
     ConditionStatus,
+    HealthReason,
     KVCacheSpecV1,
     KVCacheStatusV1,
     LastEnd,
@@ -179,8 +180,14 @@ def _table(*columns: str) -> Table:
 
 
 def _caches(rows: tuple[NodeRow, ...]) -> Text:
-    lines = [Text(f"{row.node} ({row.state})", _ROW_STYLES.get(row.state, "")) for row in rows]
+    lines = [Text(f"{row.node} ({_row_words(row)})", _ROW_STYLES.get(row.state, "")) for row in rows]
     return Text("\n").join(lines) if lines else Text("none", "dim")
+
+
+def _row_words(row: NodeRow) -> str:
+    """A cache that serves is fine unless its health says otherwise."""
+    fine = row.state != "serving" or row.health in {"", HealthReason.PROVEN, HealthReason.NOT_PROBED}
+    return row.state if fine else f"{row.state}, {row.health}"
 
 
 def _condition_text(found: Condition | None) -> Text:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kvberth.kvcache import KVCacheSpec, node_label_complaint
-from kvberth.placement.health import proof_of
+from kvberth.placement.health import Proof, proof_of
 from kvberth.placement.membership import Following
 from kvberth.placement.nobody import no_engine, too_large, waiting_engines
 from kvberth.placement.reach import astray_sentences
@@ -232,15 +232,19 @@ def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
     if not nodes:
         sentence = no_engine(outcome.item, outcome.following, outcome.snapshot)
         return Finding("Healthy", UNKNOWN, Reason.NO_ENGINE, sentence)
-    caches = outcome.work.caches
-    here = [row.node for row in rows if row.node in nodes]
-    found = [(node, proof_of(node, caches.get(node, _NO_CACHE), outcome.snapshot)) for node in here]
+    found = [(row.node, _proof(outcome, row)) for row in rows if row.node in nodes]
     for status in (FALSE, UNKNOWN):
         bad = [(node, proof) for node, proof in found if proof.status is status]
         if bad:
             sentences = [f"{node}: {proof.message}" for node, proof in bad]
             return Finding("Healthy", status, bad[0][1].reason, "; ".join(more(sentences)))
     return Finding("Healthy", TRUE, HealthReason.PROVEN, f"bytes went in and came back on {some(sorted(nodes))}")
+
+
+def _proof(outcome: Outcome, row: NodeRow) -> Proof:
+    if row.state == "missing":
+        return Proof(FALSE, Reason.NOT_ANSWERING, "no cache is there")
+    return proof_of(row.node, outcome.work.caches.get(row.node, _NO_CACHE), outcome.snapshot)
 
 
 def _astray(outcome: Outcome) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
     following = outcome.following
     engines = [*following.bound.get(name, ()), *following.ending.get(name, ())]
     ready = cache.socket if isinstance(cache.socket, SocketReadyV1) else None
-    proof = proof_of(name, cache, outcome.snapshot)
+    proof = proof_of(name, cache, outcome.snapshot) if state != "missing" else None
     without = sorted((engine.name, engine.without_cache) for engine in engines if engine.without_cache)
     told = [f"engine {engine} started without its cache ({why})" for engine, why in without]
     return NodeRow(
@@ -82,8 +82,8 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
         engines=tuple(sorted(engine.name for engine in engines)),
         without_cache=tuple(engine for engine, _ in without),
         memory_limit=ready.memory_limit if ready else None,
-        health=proof.reason.value,
-        last_proof=proof.at,
+        health=proof.reason.value if proof else "",
+        last_proof=proof.at if proof else None,
         message="; ".join(filter(None, (message, *more(told)))),
     )
 

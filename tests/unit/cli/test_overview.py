@@ -125,6 +125,14 @@ def test_a_kvcache_shows_engines_places_conditions_and_age():
     assert any(line.strip() == "b (starting)" for line in lines)
 
 
+def test_a_cache_that_serves_shows_its_health_where_it_is_not_fine():
+    healths = {"a": "Proven", "b": "Slow", "c": "NotProbed", "d": "", "e": "Hung"}
+    rows = tuple(NodeRow(node=node, state="serving", health=health) for node, health in healths.items())
+    lines = "\n".join(drawn(spec(), status(rows=rows)))
+    assert all(text in lines for text in ("a (serving)", "b (serving, Slow)", "c (serving)", "d (serving)"))
+    assert "e (serving, Hung)" in lines
+
+
 def test_a_kvcache_of_which_placement_has_said_nothing_says_so():
     assert "placement has not said anything yet" in cells(drawn(spec()), "kv")
 

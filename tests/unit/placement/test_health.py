@@ -77,6 +77,14 @@ def test_the_reason_of_the_agent_is_that_of_condition_and_row(world, reason, ver
     assert healthy(world).status is TRUE
 
 
+def test_an_engine_without_a_cache_beside_it_has_none_that_takes_bytes(world):
+    world.node("c", free=10)
+    world.engine("e-c", "c")
+    found = healthy(world)
+    assert (found.status, found.reason, found.message) == (FALSE, "NotAnswering", "c: no cache is there")
+    assert (world.row("c").health, world.row("c").last_proof) == ("", None)
+
+
 def test_a_reason_of_a_newer_agent_is_borne(world):
     world.health("b", reason=HealthReason.HUNG)
     subject = next(item for item, (event, _) in world.states.items() if getattr(event, "reason", "") == "Hung")
