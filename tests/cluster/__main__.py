@@ -40,6 +40,7 @@ def main() -> int:
     try:
         install(settings)
         failed = tell(settings)
+        slow = measure(settings)
     finally:
         left = uninstall(settings)
     if failed and settings.audit is not None:
@@ -48,7 +49,7 @@ def main() -> int:
         say(f"what the failed scenarios left is kept in {settings.keep}")
     if left:
         say(f"the uninstall left behind: {left}")
-    return 1 if failed or left else 0
+    return 1 if failed or slow or left else 0
 
 
 def bring_images(settings: Settings) -> None:
@@ -91,6 +92,16 @@ def tell(settings: Settings) -> bool:
         check=False,
     )
     return told.returncode != 0
+
+
+def measure(settings: Settings) -> bool:
+    """Measure moves; whether they take too long."""
+    if not settings.moves or settings.audit is None:
+        say("SKIPPED: measuring moves, since KVBERTH_TEST_AUDIT names no audit log, or KVBERTH_TEST_MOVES is 0")
+        return False
+    asked = ("--kubeconfig", str(settings.kubeconfig), "--audit", str(settings.audit), "--moves", str(settings.moves))
+    measured = subprocess.run([sys.executable, "-m", "benchmarks.t_move_cluster", *asked], cwd=REPOSITORY, check=False)
+    return measured.returncode != 0
 
 
 def uninstall(settings: Settings) -> str:

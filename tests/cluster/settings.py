@@ -27,6 +27,8 @@ class Settings:
     """The API server's audit log, where this machine can read it."""
     scenarios: list[Path]
     time_factor: str
+    moves: int
+    """How often the engine is moved, by kvberth and by a bare PATCH, to measure both; 0: not at all."""
 
     @classmethod
     def read(cls) -> Self | None:
@@ -38,6 +40,7 @@ class Settings:
         every = sorted((REPOSITORY / "tests" / "scenarios").glob("*.yaml"))
         audit = os.environ.get("KVBERTH_TEST_AUDIT", "")
         load = shlex.split(os.environ.get("KVBERTH_TEST_LOAD", ""))
+        moves = int(os.environ.get("KVBERTH_TEST_MOVES", "30"))
         return cls(
             kubeconfig=Path(kubeconfig),
             builder=os.environ.get("KVBERTH_TEST_BUILDER", "podman") if load else "",
@@ -48,4 +51,5 @@ class Settings:
             audit=Path(audit) if audit else None,
             scenarios=[Path(path) for path in shlex.split(told)] or every,
             time_factor=os.environ.get("KVBERTH_TEST_TIME_FACTOR", "0.02"),
+            moves=moves,
         )

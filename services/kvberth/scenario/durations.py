@@ -12,6 +12,9 @@ from typing import Final
 LONG_S: Final = 60.0
 """A named wait of at least so many seconds is shortened by the factor."""
 
+PROMISES: Final = {"t_move": "from the binding of an engine until a cache answers beside it"}
+"""Bounds that the product promises, by name; how long each is depends on the backend, and no factor shortens it."""
+
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -57,11 +60,13 @@ class Timing:
 
     written: Mapping[str, float] = field(default_factory=dict)
     factor: float = 1.0
+    promised: Mapping[str, float] = field(default_factory=dict)
+    """PROMISES in seconds, as the backend keeps them."""
 
     @property
     def named(self) -> dict[str, float]:
-        """The waits as they are run, in seconds."""
-        return {name: self._shortened(value) for name, value in self.written.items()}
+        """The waits as they are run, and what is promised, in seconds."""
+        return {**self.promised, **{name: self._shortened(value) for name, value in self.written.items()}}
 
     def seconds(self, text: str) -> float:
         """Give the seconds that a time span lasts in this run."""

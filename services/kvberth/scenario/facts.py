@@ -52,6 +52,8 @@ class Life:
     incarnation: str | None = None
     rss_bytes: int = 0
     paused: bool = False
+    began: datetime | None = field(default=None, compare=False)
+    """When it was started, where the backend can tell and nobody says it on the bus."""
     socket: str | None = None
     """Engines: the socket's path that it was given."""
 

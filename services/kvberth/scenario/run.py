@@ -55,7 +55,7 @@ async def _run(outcome: Outcome, scenario: Scenario, setup: Setup) -> None:
     if outcome.skipped:
         return
     try:
-        timing = scenario.timing(setup.options.factor)
+        timing = scenario.timing(setup.options.factor, setup.backend.promised)
     except DurationError as error:
         outcome.failures.append(Failure("start", "the time factor keeps the order of waits", str(error)))
         return

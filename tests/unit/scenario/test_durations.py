@@ -3,6 +3,7 @@
 import pytest
 
 from kvberth.scenario.durations import DurationError, Timing, check, names_in, parse
+from kvberth.scenario.format import FormatError
 from kvberth.scenario.format import parse as parse_scenario
 
 
@@ -67,4 +68,16 @@ def test_a_factor_that_would_change_the_order_of_waits_is_refused(
 
 def test_waits_that_keep_their_order_are_run_with_the_factor() -> None:
     scenario = parse_scenario("{time: {node_lost: 5m, linger: 600s}, steps: [{cordon: l20-a}]}", "x")
-    assert scenario.timing(0.02).named == pytest.approx({"node_lost": 6.0, "linger": 12.0})
+    assert scenario.timing(0.02, {}).named == pytest.approx({"node_lost": 6.0, "linger": 12.0})
+
+
+def test_what_is_promised_depends_on_the_backend_and_no_factor_shortens_it() -> None:
+    text = "{deadline: linger + t_move, time: {linger: 100s}, steps: [{cordon: l20-a}]}"
+    timing = parse_scenario(text, "x").timing(0.1, {"t_move": 90.0})
+    assert timing.seconds("linger + t_move") == pytest.approx(100.0)
+    assert timing.seconds("t_move + 5s") == pytest.approx(95.0)
+
+
+def test_a_promise_is_not_a_scenario_s_to_set() -> None:
+    with pytest.raises(FormatError, match=r"time.t_move can't be set"):
+        parse_scenario("{time: {t_move: 9s}, steps: [{cordon: l20-a}]}", "x")

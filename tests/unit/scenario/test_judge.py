@@ -145,6 +145,17 @@ def test_an_engine_starts_after_the_cache_of_its_node_answered(said: list[Heard]
     assert verdict({"start_order": {"workload": "llama", "kvcache": "kv"}}, facts(said)).holds is holds
 
 
+@pytest.mark.parametrize(("seconds", "holds"), [(-1, False), (1, True)])
+def test_where_no_runner_says_a_start_the_kernel_tells_it(seconds: int, holds: bool) -> None:
+    said = [heard("socket.ready", 0, node="a", name="kv")]
+    engine = replace(ENGINE, began=said[0].time + timedelta(seconds=seconds))
+    rule = {"start_order": {"workload": "llama", "kvcache": "kv"}}
+    assert verdict(rule, facts(said, lives=(engine,))).holds is holds
+    after = {"m": Mark(engine.began + timedelta(seconds=1), 1)}
+    since = {"start_order": {"workload": "llama", "kvcache": "kv", "since": "m"}}
+    assert verdict(since, facts(said, lives=(engine,), marks=after)).holds is False
+
+
 def identity(lives: tuple[Life, ...], **rule: Any) -> tuple[bool | None, bool | None]:
     """Judge `same` and `changed` for lives now, against CACHE and ENGINE at the mark."""
     found = facts(lives=lives, marks={"m": Mark(NOW, 0, (CACHE, ENGINE))})

@@ -38,6 +38,15 @@ def test_a_lost_node_and_a_slow_end_are_told_by_the_pods() -> None:
     assert all({"name": "KVBERTH_ENGINE_DRAIN_S", "value": "2"} in one["env"] for one in spec["containers"])
 
 
+def test_a_volume_that_would_bind_a_pod_to_its_first_node_is_empty_instead() -> None:
+    spec = {"containers": [{"name": "vllm"}], "volumes": [{"name": "kv"}]}
+    claims = [{"metadata": {"name": "weights"}, "spec": {}}]
+    raw = {"kind": "StatefulSet", "metadata": {"name": "x"}, "spec": {"template": {"spec": spec}}}
+    found = adapt.adapted({**raw, "spec": {**raw["spec"], "volumeClaimTemplates": claims}}, Timing())
+    assert "volumeClaimTemplates" not in found["spec"]
+    assert found["spec"]["template"]["spec"]["volumes"] == [{"name": "kv"}, {"name": "weights", "emptyDir": {}}]
+
+
 def test_secrets_that_nobody_brings_are_made() -> None:
     named = list(adapt.secrets_named(deployment()))
     assert named == [("tos-credential", "TOS_ACCESS_KEY"), ("tos-credential", "TOS_SECRET_KEY")]

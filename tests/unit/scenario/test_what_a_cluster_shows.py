@@ -1,5 +1,6 @@
 """How pods, nodes, KVCaches and processes of a cluster are read as facts."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def engine(**more: object) -> dict:
 
 def process(container: str, pid: int, *argv: str, inner: int = 1, **more: object) -> Process:
     """Make a process."""
-    rest = {"started": 5, "state": "S", "rss_bytes": 10, "socket": None, **more}
+    rest = {"started": 5, "began": 100.5, "state": "S", "rss_bytes": 10, "socket": None, **more}
     return Process(container=container, pid=pid, inner_pid=inner, argv=argv, **rest)
 
 
@@ -58,6 +59,7 @@ def test_an_engine_is_the_first_process_of_its_own_container() -> None:
     life = being.life
     assert (life.role, life.pid, life.node, life.namespace) == ("engine", 20, "l20-a", "default")
     assert (life.owner, life.name, life.workload) == ("uid-llama-5d4f-x", "llama-5d4f-x", "llama")
+    assert life.began == datetime.fromtimestamp(100.5, UTC)
     assert life.rss_bytes == 20
     assert life.socket == "/var/run/vineyard.sock of pid 20 on l20-a"
 

@@ -55,6 +55,8 @@ class Backend(Protocol):
     name: str
     abilities: frozenset[str]
     """What it has of `kvberth.scenario.capabilities`: what it has is never skipped."""
+    promised: Mapping[str, float]
+    """What `kvberth.scenario.durations.PROMISES` are on it, in seconds."""
 
     async def fitted(self, setting: Setting) -> Scenario:
         """Give the scenario as this backend tells it, before anything is started.

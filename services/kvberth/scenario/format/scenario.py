@@ -1,6 +1,6 @@
 """The whole of a scenario file, and the rules that hold across its parts. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final, Self
 
@@ -73,9 +73,10 @@ class Scenario(Part):
             yield from filter(None, (step.within, step.during.last if step.during else None))
             yield from filter(None, (item.within for item in step.expectations()))
 
-    def timing(self, factor: float) -> durations.Timing:
+    def timing(self, factor: float, promised: Mapping[str, float]) -> durations.Timing:
         """Give the waits of a run. Raises DurationError where the factor would change their order."""
-        timing = durations.Timing({name: durations.parse(text, {}) for name, text in self.time.items()}, factor)
+        written = {name: durations.parse(text, {}) for name, text in self.time.items()}
+        timing = durations.Timing(written, factor, promised)
         timing.check_order()
         return timing
 
@@ -83,8 +84,10 @@ class Scenario(Part):
         for name, text in self.time.items():
             if durations.names_in(text):
                 raise ValueError(f"time.{name} is '{text}'; write it in real units, such as 300s")
+            if name in durations.PROMISES:
+                raise ValueError(f"time.{name} can't be set: it is what kvberth promises")
         used = {name for text in self.time_spans() for name in durations.names_in(text)}
-        for name in sorted(used - self.time.keys()):
+        for name in sorted(used - self.time.keys() - durations.PROMISES.keys()):
             raise ValueError(f"the wait '{name}' is used but not named in 'time:'{_nearest(name, list(self.time))}")
         for name in sorted(self.time.keys() - used - PRODUCT_WAITS.keys()):
             raise ValueError(

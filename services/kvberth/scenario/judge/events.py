@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import merge
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvberth.scenario.facts import Facts, Heard, Verdict
 from kvberth.scenario.format.events import Comparison, EventMatch, EventSeen, InOrder
@@ -42,36 +42,53 @@ def _by_time(said: Sequence[Heard]) -> Iterator[Heard]:
 
 def start_order(expected: StartOrder, facts: Facts) -> Verdict:
     """The last word about the cache's socket before each engine's start is that it answered."""
-    said = since(facts, expected.since)
-    starts = _starts(said, expected)
+    starts = [*_starts(since(facts, expected.since), expected), *_begun(facts, expected)]
     if not starts:
         return Verdict(False, f"no engine of {expected.workload} was started")
     sockets = [h for h in facts.heard if h.type.startswith("socket.") and h.name == expected.kvcache]
     sockets = [h for h in sockets if h.namespace == expected.namespace]
-    for start, at in starts:
-        before = [h for h in sockets if h.node == start.node and h.time <= at]
+    for start in starts:
+        here = [h for h in sockets if h.node == start.node]
+        before = [h for h in here if h.time <= start.at]
         if not before or before[-1].type != "socket.ready":
-            later = next(
-                (h for h in sockets if h.node == start.node and h.type == "socket.ready" and h.time > at), None
-            )
-            late = (
-                f"its cache answered {(later.time - at).total_seconds():.3f} s later" if later else "no cache answered"
-            )
-            return Verdict(
-                False, f"engine {start.body.get('name')} started on {start.node} at {at:%H:%M:%S.%f}; {late}"
-            )
+            later = next((h for h in here if h.type == "socket.ready" and h.time > start.at), None)
+            late = f"its cache answered {(later.time - start.at).total_seconds():.3f} s later" if later else ""
+            return Verdict(False, f"{start}; {late or 'no cache answered'}")
     return Verdict(True, f"{len(starts)} engines started, each after its cache answered")
 
 
-def _starts(said: Iterable[Heard], expected: StartOrder) -> list[tuple[Heard, datetime]]:
-    """Give the first word about every life of the workload's engines, and when it began."""
+class _Start(NamedTuple):
+    """The start of an engine's process."""
+
+    name: str
+    node: str | None
+    at: datetime
+
+    def __str__(self) -> str:
+        return f"engine {self.name} started on {self.node} at {self.at:%H:%M:%S.%f}"
+
+
+def _begun(facts: Facts, expected: StartOrder) -> Iterator[_Start]:
+    """Give the starts of the engines that run, where no runner says them and the kernel was asked."""
+    earliest = facts.marks[expected.since].at if expected.since else None
+    for life in facts.lives:
+        ours = life.role == "engine" and life.workload == expected.workload and life.namespace == expected.namespace
+        if ours and life.began is not None and (earliest is None or life.began >= earliest):
+            yield _Start(life.name, life.node, life.began)
+
+
+def _starts(said: Iterable[Heard], expected: StartOrder) -> list[_Start]:
+    """Give the start of every life of the workload's engines that their runners said."""
     first: dict[object, Heard] = {}
     for heard in said:
         body = heard.body
         ours = heard.type == "process.started" and body.get("role") == "engine" and not body.get("at_gate")
         if ours and heard.namespace == expected.namespace and is_workload(body.get("workload"), expected.workload):
             first.setdefault((heard.node, body.get("pid"), body.get("started")), heard)
-    return [(heard, datetime.fromisoformat(str(heard.body["started"]))) for heard in first.values()]
+    return [
+        _Start(str(heard.body.get("name")), heard.node, datetime.fromisoformat(str(heard.body["started"])))
+        for heard in first.values()
+    ]
 
 
 def is_workload(told: object, name: str) -> bool:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from kvberth.scenario.backend import files
 from kvberth.scenario.backend.bare import environment
@@ -115,6 +116,7 @@ class BareBackend:
 
     name = "bare"
     abilities = frozenset({"bare", "gate", "health"})
+    promised: Mapping[str, float] = MappingProxyType({"t_move": 1.0})
 
     async def fitted(self, setting: Setting) -> Scenario:
         """Everything can be told here as it is written."""

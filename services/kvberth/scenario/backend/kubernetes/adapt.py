@@ -1,7 +1,7 @@
 """Makes a scenario's manifests such as a cluster can run them in a scenario's time; everything else stays. Pure.
 
 Each change has a reason: probes that wait for a real model to load, tolerations and environment that carry a wait of
-the scenario, Secrets that a manifest names and nobody brings.
+the scenario, Secrets that a manifest names and nobody brings, volumes that would bind a pod to its first node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,8 @@ def adapted(item: Mapping[str, Any], timing: Timing) -> Json:
     spec = ((found.get("spec") or {}).get("template") or {}).get("spec")
     if not isinstance(spec, dict):
         return found
-    return dict(merged(found, {"spec": {"template": {"spec": _pod_spec(spec, timing)}}}))
+    claims = found["spec"].pop("volumeClaimTemplates", None) or ()
+    return dict(merged(found, {"spec": {"template": {"spec": _pod_spec(spec, claims, timing)}}}))
 
 
 def secrets_named(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -50,8 +51,10 @@ def secret(namespace: str, name: str, keys: Iterable[str]) -> Json:
     }
 
 
-def _pod_spec(spec: Json, timing: Timing) -> Json:
+def _pod_spec(spec: Json, claims: Iterable[Json], timing: Timing) -> Json:
     changed = {**spec, "containers": [_container(one, timing) for one in spec.get("containers") or ()]}
+    if names := [claim["metadata"]["name"] for claim in claims]:
+        changed["volumes"] = [*(spec.get("volumes") or ()), *({"name": name, "emptyDir": {}} for name in names)]
     if "node_lost" in timing.written:
         lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int(timing.named["node_lost"])}
         changed["tolerations"] = [*(spec.get("tolerations") or ()), *({"key": key, **lost} for key in _LOST_TAINTS)]

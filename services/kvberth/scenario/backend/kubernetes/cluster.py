@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from kvberth.scenario.capabilities import missing
@@ -12,8 +13,11 @@ from kvberth_schemas.quantity import parse_bytes, parse_cpu
 
 Json = Mapping[str, Any]
 
-ABILITIES: Final = frozenset({"kubernetes", "kubelet", "budgets", "quota", "prestop", "rollout"})
+ABILITIES: Final = frozenset({"kubernetes", "kubelet", "budgets", "quota", "prestop", "rollout", "gate"})
 """What scenarios may ask for with `needs` and `requires`: the API server and the kubelets bring it."""
+
+PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
+"""A container must start: a bare PATCH of the DaemonSet alone takes more than half a second."""
 
 GPU: Final = "nvidia.com/gpu"
 _NO_VERB: Final = {

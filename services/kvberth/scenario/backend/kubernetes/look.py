@@ -18,7 +18,7 @@ from kvberth.scenario.format import Expectation, Target
 from kvberth.scenario.judge.lives import resolve
 
 _HTTP_PORT = 8080
-_NEED_LIVES = frozenset({"same", "changed", "lives", "process", "memory", "reaches"})
+_NEED_LIVES = frozenset({"same", "changed", "lives", "process", "memory", "reaches", "start_order"})
 """A kernel under load answers late about processes that start; sockets need not wait for that."""
 _LEASES = {"placement": "kvberth-placement", "scheduler": "kvberth-pod-watcher"}
 

@@ -11,6 +11,7 @@ from kvberth.scenario import manifests
 from kvberth.scenario.backend.kubernetes import adapt, observed
 from kvberth.scenario.backend.kubernetes.api import Json
 from kvberth.scenario.backend.kubernetes.discovery import Discovery, UnknownKind
+from kvberth.scenario.backend.kubernetes.evictions import Evictions
 from kvberth.scenario.backend.kubernetes.look import Looker
 from kvberth.scenario.backend.protocol import ScenarioError, Setting
 from kvberth.scenario.backend.results import check_results
@@ -34,8 +35,9 @@ _Key = tuple[str, str, str]
 class Objects:
     """What a user asks of one cluster, and what is to be removed afterwards."""
 
-    def __init__(self, looker: Looker, setting: Setting) -> None:
+    def __init__(self, looker: Looker, setting: Setting, evictions: Evictions) -> None:
         self._api = looker.api
+        self._evictions = evictions
         self._looker = looker
         self._setting = setting
         self._kinds = Discovery(looker.api.client)
@@ -90,16 +92,11 @@ class Objects:
         return f"{scale.kind}/{scale.workload}"
 
     async def drain(self, node: str) -> str:
-        """Evict what a node runs of this scenario; budgets are obeyed. Raises KubeError."""
+        """Evict what a node runs of this scenario, as soon as budgets allow it. Raises KubeError."""
         namespaces = {namespace for _, namespace, _ in self._made}
         pods = [pod for pod in await self._api.list(PODS) if pod["spec"].get("nodeName") == node]
         pods = [pod for pod in pods if pod["metadata"]["namespace"] in namespaces and observed.role(pod) != "cache"]
-        for pod in pods:
-            namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-            meta = {"namespace": namespace, "name": name}
-            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
-            await self._api.create(PODS, namespace, name, body, "eviction")
-        return f"{len(pods)} pods are evicted"
+        return await self._evictions.evict(pods)
 
     async def remove_all(self) -> list[str]:
         """Remove what this scenario applied, and wait until no engine and no cache is left; give what is."""

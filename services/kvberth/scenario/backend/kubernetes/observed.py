@@ -196,6 +196,7 @@ def _life(what: str, process: Process, pod: Json, whole: Sequence[Process]) -> L
         incarnation=_incarnation(process) if what == "cache" else None,
         rss_bytes=sum(one.rss_bytes for one in whole),
         paused=process.state == "T",
+        began=datetime.fromtimestamp(process.began, UTC),
         # Every engine names the same path, each in a file system of its own.
         socket=given_socket(node, process) if what == "engine" and process.socket else None,
     )

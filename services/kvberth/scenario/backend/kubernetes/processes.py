@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
@@ -11,6 +12,8 @@ PROC: Final = Path("/proc")
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _SOCKET_VARIABLE: Final = "AIBRIX_LLM_KV_CACHE_SOCKET="
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_BOOTED = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 _MAX_LINKS: Final = 40
 
 
@@ -26,6 +29,8 @@ class Process:
     """In the container's: its first process is 1."""
     started: int
     """In clock ticks since the boot."""
+    began: float
+    """The same as seconds since the epoch, to a hundredth."""
     state: str
     rss_bytes: int
     argv: tuple[str, ...]
@@ -101,6 +106,7 @@ def _read(folder: Path, ids: Collection[str]) -> Process | None:
         pid=int(folder.name),
         inner_pid=int(inner.split()[-1]),
         started=int(stat[19]),
+        began=_BOOTED + int(stat[19]) / _TICKS,
         state=stat[0],
         rss_bytes=int(stat[21]) * _PAGE,
         argv=tuple(argv[:-1]),

@@ -14,6 +14,7 @@ from kvberth.scenario.backend.keeping import keep_events
 from kvberth.scenario.backend.kubernetes import cluster, observed
 from kvberth.scenario.backend.kubernetes.api import Api, open_client
 from kvberth.scenario.backend.kubernetes.driver import NodeDriver
+from kvberth.scenario.backend.kubernetes.evictions import Evictions
 from kvberth.scenario.backend.kubernetes.eyes import Eyes
 from kvberth.scenario.backend.kubernetes.forward import Forward
 from kvberth.scenario.backend.kubernetes.look import Looker
@@ -157,6 +158,7 @@ class KubernetesBackend:
 
     name = "kubernetes"
     abilities = cluster.ABILITIES
+    promised = cluster.PROMISED
 
     def __init__(self, kubeconfig: Path | None, node_driver: str | None) -> None:
         """`kubeconfig` None: as kubectl finds it; `node_driver`: called as ``COMMAND VERB NODE``."""
@@ -194,10 +196,12 @@ class KubernetesBackend:
             async with (
                 Forward(settings, INSTALLED, _NATS_PORT, nats) as forward,
                 Listener(f"nats://127.0.0.1:{forward.port}", Service.POD_WATCHER) as listener,
+                Evictions(api) as evictions,
             ):
                 looker = Looker(api, eyes, list(specs), listener.heard)
                 nodes = Nodes(looker, NodeDriver(self._node_driver))
-                world = ClusterWorld(api, listener, looker, Objects(looker, setting), nodes, Signals(looker, nodes))
+                objects = Objects(looker, setting, evictions)
+                world = ClusterWorld(api, listener, looker, objects, nodes, Signals(looker, nodes))
                 left: list[str] = []
                 try:
                     await nodes.prepare(specs)
