@@ -54,7 +54,8 @@ class Said:
         name = body.get("pod_name") or body.get("name") or body.get("kvcache") or body.get("cache")
         more = [body.get("node") or body.get("to"), body.get("state") or body.get("reason"), body.get("incarnation")]
         if kind == "process.started":
-            more += [f"pid {body['pid']}", "answering" if body["ready"] else ""]
+            state = "at its gate" if body["at_gate"] else "answering" if body["ready"] else ""
+            more += [f"pid {body['pid']}", state]
         return f"{kind:17} {name} {' '.join(part for part in more if part)}"
 
 

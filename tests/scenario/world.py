@@ -212,7 +212,7 @@ class World:
         self.reader.view.add_listener(lambda row: self._heard(row.message))
 
     def _heard(self, message: object) -> None:
-        if isinstance(message, ProcessStartedV1):
+        if isinstance(message, ProcessStartedV1) and not message.at_gate:
             lives = self.lives.setdefault((message.node, message.role, message.name), set())
             lives.add((message.pid, message.incarnation))
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kvberth.bus import Absent, Bus, BusSettings, Row, Writer
+from kvberth.kvcache.gates import read_ending
 from kvberth_schemas.events import (
     Owner,
     PodReadyV1,
@@ -72,6 +73,7 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
             if "hostPath" in volume
         ),
         "legacy": legacy,
+        "gate": next(filter(None, map(read_ending, gate_messages(pod))), None),
         "deleting": "deletionTimestamp" in meta,
     }
     if not spec.get("nodeName"):
@@ -79,6 +81,12 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
         why = next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "not bound yet")
         return PodWaitingV1(**common, why=why)
     return PodScheduledV1(**common, node=spec["nodeName"])
+
+
+def gate_messages(pod: Json) -> list[str]:
+    """The termination messages of its init containers."""
+    states = [one.get("state", {}) for one in pod.get("status", {}).get("initContainerStatuses", [])]
+    return [state["terminated"].get("message", "") for state in states if "terminated" in state]
 
 
 def requests(spec: Json) -> Resources:

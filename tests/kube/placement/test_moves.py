@@ -4,8 +4,8 @@ from pathlib import Path
 
 from kube.placement.played import speaker
 from kube.placement.stage import Stage, add_node, placement
-from kube.rig import delete
-from kvberth.kube.resources import NODES
+from kube.rig import delete, merge
+from kvberth.kube.resources import NODES, PODS
 from kvberth_schemas.subjects import Entity, Service
 from support.waiting import until
 
@@ -35,6 +35,26 @@ async def test_a_cache_is_made_beside_its_engine_and_follows_it(world: Stage, tm
         await until(lambda: _told(world, {"CacheAdded", "CacheMoved"}))
 
 
+async def test_an_engine_that_started_without_its_cache_stands_in_the_status_and_in_an_event(
+    world: Stage, tmp_path: Path
+) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    message = '{"kvberth": "gate", "outcome": "timeout", "reason": "SocketMissing", "waited_s": 30.0}'
+    ended = {"terminated": {"exitCode": 0, "message": message}}
+    gate = {"name": "kvberth-gate", "ready": True, "restartCount": 0, "image": "", "imageID": "", "state": ended}
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache()
+        await world.engines()
+        await world.serving(a)
+        pod = (await world.engine_pods())[a]
+        status = {"status": {"phase": "Running", "initContainerStatuses": [gate]}}
+        await merge(world.client, PODS, world.namespace, pod, status, subresource="status")
+        await until(lambda: _names_engine(world, pod))
+        assert f"engine {pod} started without its cache" in (await world.condition("Placed"))[2]
+        await until(lambda: _told(world, {"EngineStartedWithoutCache"}))
+
+
 async def test_a_node_that_is_added_gets_a_cache_as_soon_as_an_engine_is_bound_there(
     world: Stage, tmp_path: Path
 ) -> None:
@@ -56,3 +76,8 @@ async def test_a_node_that_is_added_gets_a_cache_as_soon_as_an_engine_is_bound_t
 
 async def _told(world: Stage, reasons: set[str]) -> bool:
     return reasons <= set(await world.told())
+
+
+async def _names_engine(world: Stage, pod: str) -> bool:
+    rows = (await world.status())["nodes"]
+    return any(pod in row.get("enginesWithoutCache", []) for row in rows)
