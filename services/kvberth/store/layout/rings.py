@@ -1,0 +1,116 @@
+"""The records of the three rings between a client and the worker: commits, grants, receipts.
+
+A record's last word is its sequence number plus one, written last: a reader takes the record it waits for or none. What
+a client writes is hostile to the worker: `decode_commit` checks every range and says what was wrong.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kvberth.store.errors import Malformed
+from kvberth.store.layout.geometry import PAGE
+
+RECORDS = 1024
+COMMIT_RING_AT = PAGE
+GRANT_RING_AT = PAGE
+RECEIPT_RING_AT = PAGE + RECORDS * 32
+COMMIT_BYTES, GRANT_BYTES, RECEIPT_BYTES = 64, 32, 32
+_COMMIT = struct.Struct("=32sQQQQ")
+_FOUR = struct.Struct("=QQQQ")
+_LENGTH_BITS = 40
+
+
+class Outcome(IntEnum):
+    """What became of a block that was offered: stored, there already, or dropped for a reason. Part of the layout."""
+
+    STORED = 1
+    PRESENT = 2
+    QUEUE_FULL = 16
+    BUDGET = 17
+    EXPIRED = 18
+    STORE_FULL = 19
+    NO_CACHE = 20
+    LAYOUT = 21
+    CANCELLED = 22
+    DEGRADED = 23
+    ENGINE_BLOCKS = 24
+    SHARD = 25
+
+    @property
+    def dropped(self) -> bool:
+        return self >= Outcome.QUEUE_FULL
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A client's word that the bytes of a grant are in their slot."""
+
+    key: bytes
+    grant: int
+    generation: int
+    slot: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The worker's word that a client may write into a slot."""
+
+    grant: int
+    slot: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The worker's word on what became of a commit."""
+
+    grant: int
+    outcome: Outcome
+    generation: int
+
+
+def encode_commit(sequence: int, commit: Commit) -> bytes:
+    if not (0 <= commit.length < 1 << _LENGTH_BITS and 0 <= commit.slot < 1 << 64 - _LENGTH_BITS):
+        raise ValueError(f"slot {commit.slot} and length {commit.length} do not fit into their word")
+    where = commit.slot << _LENGTH_BITS | commit.length
+    return _COMMIT.pack(commit.key, commit.grant, commit.generation, where, sequence + 1)
+
+
+def decode_commit(data: bytes | memoryview, sequence: int, slots: int) -> Commit:
+    """Reads the record with that sequence number; raises Malformed where a client wrote nonsense."""
+    key, grant, generation, where, found = _COMMIT.unpack_from(data)
+    slot, length = where >> _LENGTH_BITS, where & (1 << _LENGTH_BITS) - 1
+    if found != sequence + 1:
+        raise Malformed(f"record {found - 1} stands where commit {sequence} was announced")
+    if slot >= slots:
+        raise Malformed(f"commit {sequence} names slot {slot}, the store has {slots}")
+    return Commit(key, grant, generation, slot, length)
+
+
+def encode_grant(sequence: int, grant: Grant) -> bytes:
+    return _FOUR.pack(grant.grant, grant.slot, grant.generation, sequence + 1)
+
+
+def decode_grant(data: bytes | memoryview, sequence: int) -> Grant:
+    """Reads the record with that sequence number; raises Malformed."""
+    number, slot, generation, found = _FOUR.unpack_from(data)
+    if found != sequence + 1:
+        raise Malformed(f"record {found - 1} stands where grant {sequence} was announced")
+    return Grant(number, slot, generation)
+
+
+def encode_receipt(sequence: int, receipt: Receipt) -> bytes:
+    return _FOUR.pack(receipt.grant, receipt.outcome, receipt.generation, sequence + 1)
+
+
+def decode_receipt(data: bytes | memoryview, sequence: int) -> Receipt:
+    """Reads the record with that sequence number; raises Malformed."""
+    grant, outcome, generation, found = _FOUR.unpack_from(data)
+    if found != sequence + 1:
+        raise Malformed(f"record {found - 1} stands where receipt {sequence} was announced")
+    try:
+        return Receipt(grant, Outcome(outcome), generation)
+    except ValueError:
+        raise Malformed(f"receipt {sequence} tells outcome {outcome}, which nobody writes") from None
