@@ -1,7 +1,7 @@
 """A proxy that stands between a client and a server and fails as networks and hung processes do.
 
 Carries bytes, and on Unix sockets the descriptors that travel with them. What it does can be changed while
-connections are open; it never ends by itself.
+connections are open.
 """
 
 import array
@@ -36,12 +36,13 @@ class Fault(StrEnum):
 
 
 class FaultProxy:
-    """Serves one listening socket; use it with ``async with``."""
+    """Serves one listening socket; use it with ``async with``. It leaves once the server behind it is gone."""
 
-    def __init__(self, listener: socket.socket, dial: Dial) -> None:
-        """The listener is the proxy's from now on."""
+    def __init__(self, listener: socket.socket, dial: Dial, left: Callable[[], None] = lambda: None) -> None:
+        """The listener is the proxy's from now on; ``left`` is called when it ended because the server did."""
         self._listener = listener
         self._dial = dial
+        self._left = left
         self._fault = Fault.NONE
         self._delay_s = 0.0
         self._changed = asyncio.Event()
@@ -70,10 +71,15 @@ class FaultProxy:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        self._listener.close()
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
+        try:
+            await self._accept(loop)
+        finally:
+            self._listener.close()
+
+    async def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             client, _ = await loop.sock_accept(self._listener)
             if self._fault is Fault.RESET:
@@ -84,12 +90,19 @@ class FaultProxy:
             self._links[task] = link
             task.add_done_callback(self._links.pop)
 
+    def _leave(self) -> None:
+        """Listen no longer: whoever listens here in vain keeps the server's next life from starting."""
+        if self._serving is not None and not self._serving.cancelling():
+            self._serving.cancel()
+            self._left()
+
     async def _carry(self, client: socket.socket, link: "_Link") -> None:
         with client:
             await self._let_through(link)
             try:
                 server = self._dial()
             except OSError:
+                self._leave()
                 return
             with server, contextlib.suppress(OSError):
                 server.setblocking(False)

@@ -13,6 +13,7 @@ from kvberth.scenario.format.verbs import (
     AnyKill,
     AnyNode,
     Delete,
+    Fault,
     FileAct,
     Labels,
     NodeSpec,
@@ -97,6 +98,8 @@ class Step(OneOf):
     """Change files below a node's root for sockets."""
     peer: Peer | None = None
     """Put a hostile program at a cache's socket."""
+    fault: Fault | None = None
+    """Let what is said between a cache and whoever asks it fail as networks and hung processes do."""
     mark: Name | None = None
     """Remember this moment, and who lives at it, under a name."""
     expect: Expectations | None = None
@@ -137,6 +140,7 @@ _TOLD = {
     "publish": "{value}",
     "files": "{value}",
     "peer": "{value}",
+    "fault": "{value}",
     "during": "{value}",
     "node_label": "{value}",
     "node_down": "the node {value} is lost",

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from kvberth.scenario.format.base import Name, OneOf, Part
+from kvberth.scenario.format.base import Duration, Name, OneOf, Part
 from kvberth.scenario.format.events import EventMatch
 from kvberth.scenario.format.targets import AnyTarget, EngineTarget
 
@@ -196,3 +196,21 @@ class Peer(Part):
     def __str__(self) -> str:
         """Say it."""
         return f"put a peer that is '{self.does}' at the socket of {self.kvcache} on {self.node}"
+
+
+class Fault(Part):
+    """A proxy between a cache's socket and its daemon, from the first fault on until the scenario ends."""
+
+    node: Name
+    kvcache: Name
+    namespace: Name = "default"
+    does: Literal["none", "silence", "reset", "slow", "half-open"]
+    """``silence``: takes connections and bytes and passes nothing on; ``reset``: ends every connection; ``slow``:
+    passes answers on after ``delay``; ``half-open``: connections that are open now are silent for good, new ones pass;
+    ``none``: passes everything on."""
+    delay: Duration = "100ms"
+
+    def __str__(self) -> str:
+        """Say it."""
+        slow = f" by {self.delay}" if self.does == "slow" else ""
+        return f"fault '{self.does}'{slow} before the cache of {self.kvcache} on {self.node}"

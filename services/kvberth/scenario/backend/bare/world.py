@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from kvberth.scenario.backend import files
+from kvberth.scenario.backend import faults, files
 from kvberth.scenario.backend.bare import environment
 from kvberth.scenario.backend.bare.look import Looker
 from kvberth.scenario.backend.bare.nodes import AddedNodes
@@ -19,7 +19,7 @@ from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.backend.protocol import ScenarioError, Setting
 from kvberth.scenario.backend.publish import among, publish
 from kvberth.scenario.facts import Facts, Heard, Mark
-from kvberth.scenario.format import Expectation, Scenario, Step
+from kvberth.scenario.format import Expectation, Scenario, Step, verbs
 from kvberth_schemas.manifests import load_documents
 
 READY_WITHIN_S = 60.0
@@ -36,6 +36,8 @@ class BareWorld:
         self._objects = Objects(listener.bus, self._looker, setting)
         self.added = AddedNodes(stack)
         self.peers = files.Peers()
+        self.faults = faults.Faults()
+        self._timing = setting.timing
 
     @property
     def heard(self) -> Sequence[Heard]:
@@ -74,12 +76,19 @@ class BareWorld:
                 return await self.added.label(value, self._signals)
             case "publish":
                 return await publish(value, self._listener.url, among(value, self.heard, marks))
-            case "files":
-                return await asyncio.to_thread(files.act, value, self._stack.layout.node_root(value.node))
-            case "peer":
-                return await self.peers.put(value, self._stack.layout.node_root(value.node))
+            case "files" | "peer" | "fault":
+                return await self._do_at_sockets(value, self._stack.layout.node_root(value.node))
             case _:
                 return await self._objects.do(kind, value)
+
+    async def _do_at_sockets(self, what: verbs.FileAct | verbs.Peer | verbs.Fault, root: Path) -> str:
+        match what:
+            case verbs.FileAct():
+                return await asyncio.to_thread(files.act, what, root)
+            case verbs.Peer():
+                return await self.peers.put(what, root)
+            case verbs.Fault():
+                return await self.faults.put(what, root, self._timing.seconds(what.delay))
 
     async def ready(self, nodes: Sequence[str]) -> None:
         """Wait until the stack works: every node is ready, and the last states are known."""
@@ -136,6 +145,7 @@ class BareBackend:
                     await world.ready(nodes)
                     yield world
                 finally:
+                    await world.faults.close()
                     await world.peers.close()
                     await world.added.close()
         finally:

@@ -1,0 +1,60 @@
+"""Puts fault proxies before the sockets of caches, and takes them away again; from the machine that they are on."""
+
+import socket
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+from kvberth.scenario.backend.fault_proxy import Fault, FaultProxy
+from kvberth.scenario.backend.probes import SOCKET
+from kvberth.scenario.backend.protocol import ScenarioError
+from kvberth.scenario.format import verbs
+
+_REAL = "behind-a-fault.sock"
+
+
+class Faults:
+    """The proxies of a scenario, by the socket that they stand at; they live until `close`, or their daemons' end."""
+
+    def __init__(self) -> None:
+        self._proxies: dict[Path, FaultProxy] = {}
+        self._stack = AsyncExitStack()
+
+    async def put(self, what: verbs.Fault, root: Path, delay_s: float) -> str:
+        """Let a cache's socket fail in that way from now on. Raises ScenarioError."""
+        path = root / what.namespace / what.kvcache / SOCKET
+        if path not in self._proxies:
+            self._proxies[path] = await self._stack.enter_async_context(self._interpose(path))
+        self._proxies[path].set(Fault(what.does), delay_s)
+        return str(path)
+
+    async def close(self) -> None:
+        """End them all; the daemons have their sockets back."""
+        standing = [*self._proxies]
+        await self._stack.aclose()
+        for path in standing:
+            with suppress(FileNotFoundError):  # its directory is gone
+                path.with_name(_REAL).rename(path)
+
+    def _interpose(self, path: Path) -> FaultProxy:
+        real = path.with_name(_REAL)
+        try:
+            path.rename(real)  # who listens there goes on listening, whatever the name
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(str(path))
+        except OSError as error:
+            raise ScenarioError(f"no fault can be put before {path}: {error}") from error
+
+        def dial() -> socket.socket:
+            sock = socket.socket(socket.AF_UNIX)
+            try:
+                sock.connect(str(real))
+            except OSError:
+                sock.close()
+                raise
+            return sock
+
+        def left() -> None:
+            del self._proxies[path]
+            real.unlink(missing_ok=True)
+
+        return FaultProxy(listener, dial, left)
