@@ -9,9 +9,9 @@ from kvberth_schemas.events import HealthReason, Verdict
 
 CACHE = Cache("l20-a", "default", "k", "/r/default/k/vineyard.sock")
 START = datetime(2026, 1, 1, tzinfo=UTC)
-GOOD = Proven("i1", 0.002, (0.0002,) * 8, 64, 1 << 26)
-SLOW = Proven("i1", 0.8, (0.1,) * 8, 64, 1 << 26)
-ONE_LATE_CALL = Proven("i1", 0.39, (0.0002,) * 7 + (0.39,), 64, 1 << 26)
+GOOD = Proven("i1", 0.002, 0.0002, 64, 1 << 26)
+SLOW = Proven("i1", 0.8, 0.1, 64, 1 << 26)
+ONE_LATE_CALL = Proven("i1", 0.39, 0.0002, 64, 1 << 26)
 STALE = Failed(HealthReason.STALE, "nobody listens")
 FULL = Failed(HealthReason.FULL, "no room")
 NOTHING, BUSY, BLIND = Late(False, 0.4), Late(True, 0.4), NoEvidence("no descriptor is left")
@@ -55,7 +55,7 @@ def test_each_change_is_said_once_and_a_missed_deadline_needs_a_second_one(looks
 
 
 def test_another_daemon_in_the_place_of_one_that_was_proven_is_news():
-    other = Proven("i2", 0.002, (0.0002,), 64, 1 << 26)
+    other = Proven("i2", 0.002, 0.0002, 64, 1 << 26)
     assert [event.incarnation for event in said(GOOD, other)] == ["i1", "i2"]
 
 

@@ -7,12 +7,11 @@ none for so long that nobody knows.
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from statistics import median
 
 from kvberth_schemas.events import CacheHealthV1, HealthReason, Verdict
 
-SLOW_CALL_S = 0.05
-"""A daemon is slow when half of its calls take this long: a healthy one takes a hundredth, and an accident hits one."""
+SLOW_CALL_S = 0.08
+"""A daemon is slow when its typical call takes this long; a healthy one's takes a hundredth."""
 KNOWN_FOR = timedelta(seconds=5)
 """How long a verdict stands without evidence."""
 RENEW_EVERY = timedelta(seconds=30)
@@ -33,11 +32,14 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Bytes went in and came back. ``calls_s``: how long each call took; empty where that says nothing."""
+    """Bytes went in and came back.
+
+    ``call_s``: what a call typically took on the slower of the two connections; 0 where that says nothing.
+    """
 
     incarnation: str
     round_trip_s: float
-    calls_s: tuple[float, ...]
+    call_s: float
     memory_usage: int
     memory_limit: int
 
@@ -136,7 +138,7 @@ def _verdict(cache: Cache, before: Standing, after: Standing, seen: Observation,
 
 
 def _proven(cache: Cache, after: Standing, seen: Proven) -> CacheHealthV1:
-    slow = bool(seen.calls_s) and median(seen.calls_s) >= SLOW_CALL_S
+    slow = seen.call_s >= SLOW_CALL_S
     words = (
         (HealthReason.SLOW, f"{cache.path}: bytes went in and came back, but each call takes over {SLOW_CALL_S:g} s")
         if slow
