@@ -334,6 +334,10 @@ class World:
         self.take(result)
         return result
 
+    def restart(self) -> None:
+        """Be the next life of placement: it has what it asked for and what it said last, and no more."""
+        self.at_rest, self.arrivals, self.removals, self.idle_since = {}, {}, {}, {}
+
     def take(self, result: Plan) -> None:
         self.arrivals = after(self.arrivals, result.steps)
         for step in result.steps:

@@ -93,6 +93,8 @@ class KVCacheStatusV1(Event):
     moved: str = ""
     """The last move in a sentence (``relocated from l20-a to l20-b``), with its time in ``moved_at``."""
     moved_at: datetime | None = None
+    successors: tuple[str, ...] = ()
+    """Nodes whose engines came in place of others whose caches have not ended yet."""
 
 
 class KVCacheStatusGoneV1(Event):

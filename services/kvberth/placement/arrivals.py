@@ -3,38 +3,42 @@
 An engine that comes while its workload has more than it wants, counting those that end and caches whose engine went,
 replaces one of them; one that comes to fill up what is wanted replaces nobody. Only the caches beside the first kind
 took over from others, so that a scale-down, which nobody comes for, is never taken for a move.
+
+Who came is seen between two plans. The first plan of a process has the last status instead, which names the engines
+that were there, and who took over by then. Without one nobody can say who came, and no move is told.
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from kvberth.placement.membership import Following, Membership
+from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
 from kvberth.placement.snapshot import Arrivals, AtRest, Cache, Engine, KVCache, Snapshot, WorkloadKey
 from kvberth.placement.steps import AnyStep, Finish
 from kvberth_schemas.wants import Why
 
-_ONE_WISH = timedelta(seconds=1)
-"""Caches asked for so shortly one after the other serve engines of one start, as far as a later life can tell."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _Owner = WorkloadKey | None
+_Came = tuple[frozenset[str], set[str]]
+"""Nodes of those that took over by then, and nodes to which engines came since."""
 
 
 def arrivals(item: KVCache, engines: Membership, work: Work, snapshot: Snapshot) -> Arrivals:
     """Return what is seen of engines now, and the nodes of those that take over from others."""
     following, before = engines.of[item.name], snapshot.memory.arrivals.get(item.name)
-    seen = {node: frozenset(engine.uid for engine in here) for node, here in work.bound.items()}
-    caches = snapshot.caches.get(item.name, {})
-    known = set(before.successors) & following.bound.keys() if before is not None else set()
+    seen = {node: _uids(here) for node, here in work.bound.items()}
     if before is not None:
-        resting = snapshot.memory.at_rest.get(item.name, AtRest(item)).engines
-        came = {node for node in seen if seen[node] - before.engines.get(node, _uids(resting.get(node, ())))}
+        successors, came = _since_last_plan(item, work, before, snapshot)
     else:
-        came = _came_later(seen, caches)
+        successors, came = _since_last_status(item, work, snapshot)
+    if not snapshot.freshness.known:
+        return Arrivals(seen, successors)
+    known = successors & following.bound.keys()
     if not (known or came):
         return Arrivals(seen)
+    caches = snapshot.caches.get(item.name, {})
     spare = _spare(engines, following, caches, snapshot)
     chosen = _newest(known, caches, following, spare)
     chosen |= _newest(came - known, caches, following, spare - _owners(chosen, following))
@@ -66,16 +70,21 @@ def after(seen: Mapping[str, Arrivals], taken: Iterable[AnyStep]) -> dict[str, A
     }
 
 
-def _came_later(nodes: Iterable[str], caches: Mapping[str, Cache]) -> set[str]:
-    """Return the nodes of which a first look, which saw nobody come, may say that they came later than others."""
-    asked = ((cache.wanted.since, node) for node, cache in caches.items() if cache.wanted is not None and cache.asked)
-    first = heapq.nsmallest(2, asked)
-    later = set()
-    for node in nodes:
-        since = next((since for since, other in first if other != node), None)
-        if since is None or asked_at(caches.get(node)) > since + _ONE_WISH:
-            later.add(node)
-    return later
+def _since_last_plan(item: KVCache, work: Work, before: Arrivals, snapshot: Snapshot) -> _Came:
+    resting = snapshot.memory.at_rest.get(item.name, AtRest(item)).engines
+    there = {node: before.engines.get(node, _uids(resting.get(node, ()))) for node in work.bound}
+    return before.successors, {node for node, here in work.bound.items() if _uids(here) - there[node]}
+
+
+def _since_last_status(item: KVCache, work: Work, snapshot: Snapshot) -> _Came:
+    last = snapshot.memory.statuses.get(item.name)
+    if last is None or last.uid != item.uid:
+        return frozenset(), set()
+    if any(condition.reason == Reason.SOURCE_STALE for condition in last.conditions):
+        return frozenset(last.successors), set()  # whoever said it did not know who was there
+    there = {row.node: set(row.engines) for row in last.nodes}
+    came = {node for node, here in work.bound.items() if not {engine.name for engine in here} <= there.get(node, set())}
+    return frozenset(last.successors), came
 
 
 def _spare(

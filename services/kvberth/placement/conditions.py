@@ -38,6 +38,8 @@ class Outcome:
     refused: dict[str, tuple[Reason, str]] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     moved: str = ""
+    successors: frozenset[str] = frozenset()
+    """Nodes of engines that came in place of others whose caches have not ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,9 +150,10 @@ def wanted(cache: CacheWantV1 | None, directory: DirWantV1 | None, cause: Cause,
     A directory without a cache is what a crash between the two leaves: it counts as asked for, of nobody yet.
     """
     run = cache.state == "run" if cache is not None else directory is not None and directory.state == "keep"
+    either = cache or directory
     return Wanted(
         run=run,
-        why=Why(cache.why) if cache is not None else Why.WANTED,
+        why=either.why if either is not None else Why.WANTED,
         uid=cache.kvcache_uid if cache is not None else "",
         pool=cache.pool if cache is not None else "",
         size_bytes=cache.size_bytes if cache is not None else 0,

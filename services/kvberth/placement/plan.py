@@ -108,7 +108,7 @@ class _Planner:
         if found.removing.questions - self.snapshot.live.keys():
             self.draft.undecided.add(item.name)
         self.draft.idle.update((item.name, node) for node in found.removing.idle)
-        self._tell(item, work, self._outcome(item, work, found))
+        self._tell(item, work, self._outcome(item, work, found, seen))
         resting = self.draft.at_rest.get(item.name)
         self.draft.arrivals[item.name] = rested(seen, self.engines.of[item.name], resting)
 
@@ -149,7 +149,7 @@ class _Planner:
         found = finishes(item, here, over, lambda node: successors_of(node, following, seen.successors))
         return [step for step in found if step.node not in placed]
 
-    def _outcome(self, item: KVCache, work: Work, found: _Found) -> Outcome:
+    def _outcome(self, item: KVCache, work: Work, found: _Found, seen: Arrivals) -> Outcome:
         adding, removing, ended = found.adding, found.removing, found.ended
         forgotten = {step.node for step in removing.steps if isinstance(step, Forget)}
         return Outcome(
@@ -164,6 +164,7 @@ class _Planner:
             restarted={step.node: step.message for step in found.restarting.steps},
             kept=found.restarting.kept | removing.kept,
             moved=next((step.message for step in reversed(ended) if step.moved_to), ""),
+            successors=seen.successors - {step.moved_to for step in ended},
         )
 
     def _is_finished(self, item: KVCache, outcome: Outcome) -> bool:

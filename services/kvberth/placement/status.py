@@ -37,6 +37,7 @@ def status(outcome: Outcome, active: tuple[NodeRow, ...], now: datetime) -> KVCa
         conditions=conditions(outcome, active, now),
         moved=moved,
         moved_at=moved_at,
+        successors=tuple(sorted(outcome.successors)),
     )
 
 

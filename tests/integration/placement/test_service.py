@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from integration.placement.actors import Cluster, cluster, placement
-from kvberth.bus import Bus, BusSettings, Row
+from kvberth.bus import Absent, Bus, BusSettings, Row
 from kvberth.service import ServiceError
 from kvberth_schemas import subjects
 from kvberth_schemas.events import CacheMovedV1, CachePlacedV1
 from kvberth_schemas.requests import WorkloadReply
 from kvberth_schemas.subjects import Service, WantKind
-from kvberth_schemas.wants import Why
+from kvberth_schemas.wants import CacheWantV1, Why
 from support.nats import NatsServer, nats_server
 from support.placement_world import NAMESPACE
 from support.waiting import until
@@ -149,6 +149,21 @@ async def test_a_move_that_happened_while_placement_was_away_is_made_up_for(serv
             await until(lambda: found.wanted("a") == "stop")
 
 
+async def test_a_stop_that_was_said_by_half_is_said_whole_by_the_next_life(server, state):
+    async with cluster(server.url) as found:
+        async with placement(server.url, state):
+            await serve(found)
+        await _say(server, found.want(WantKind.CACHE, "a").model_copy(update={"state": "stop", "why": Why.USER}))
+        found.world.kvcache(replicas=0)
+        found.publish()
+        async with placement(server.url, state):
+            await until(lambda: found.want(WantKind.DIR, "a").state == "drop")
+            assert found.want(WantKind.DIR, "a").why is Why.USER
+            found.world.cache_ended("a")
+            found.publish()
+            await _purged(server, "a")
+
+
 async def test_a_wiped_bus_gets_every_want_again_and_no_cache_is_stopped(server, state):
     async with cluster(server.url) as found, placement(server.url, state):
         await serve(found)
@@ -242,6 +257,15 @@ async def test_from_bound_to_want_takes_a_few_milliseconds(server, state):
 def _message(found: Cluster, kind: str) -> str:
     status = found.status()
     return next((item.message for item in status.conditions if item.type == kind), "") if status else ""
+
+
+async def _say(server: NatsServer, want: CacheWantV1) -> None:
+    """Say what an earlier life of placement said last."""
+    settings = BusSettings(url=server.url, service=Service.PLACEMENT, instance="earlier", term=want.term)
+    async with Bus(settings) as bus, bus.writer([subjects.wants_of(WantKind.CACHE)], absent=Absent.KEEP) as writer:
+        writer.ready()
+        writer.put(subjects.want(WantKind.CACHE, "a", want.namespace, want.kvcache), want)
+        assert await writer.flushed(5)
 
 
 async def _row_of(server: NatsServer, subject: subjects.EventSubject) -> Row:

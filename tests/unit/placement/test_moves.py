@@ -213,29 +213,78 @@ def test_an_engine_that_moves_beside_another_is_told_as_moved_there(world):
     assert all_of(world, "a") == ["a moved", "relocated from a to b"]
 
 
-@pytest.mark.parametrize("before_new", [True, False])
-def test_a_move_is_told_by_a_placement_that_began_in_its_midst(world, before_new):
-    serve(world, 1, u1="a")
-    ending(world, "u1", "a", 1)
-    if not before_new:
-        serve(world, 1, u2="b")
-    world.arrivals, world.at_rest = {}, {}
-    world.act()
-    if before_new:
-        serve(world, 1, u2="b")
+AT_ONCE = {"a surge": True, "an engine that ends first": False}
+
+
+@pytest.mark.parametrize("surge", AT_ONCE.values(), ids=AT_ONCE)
+@pytest.mark.parametrize("after", ["nothing", "the old one ends", "the new one is bound", "the old one left", "stop"])
+def test_a_move_is_told_by_placements_that_were_killed_in_its_midst_however_fast_it_is(world, after, surge):
+    """One life after the other is killed at that moment: none of them saw more of the move than the last status."""
+    bind(world, "u1", "a", 1)
+    steps = {
+        "nothing": lambda: None,
+        "the old one ends": lambda: ending(world, "u1", "a", 1),
+        "the new one is bound": lambda: bind(world, "u2", "b", 1),
+        "the old one left": lambda: end(world, "u1", "a"),
+        "stop": lambda: (world.answer(wanted=1, bound=1), world.act()),
+    }
+    order = ["nothing", "the old one ends", "the new one is bound", "the old one left", "stop"]
+    if surge:
+        order[1], order[2] = order[2], order[1]
+    for name in order:
+        steps[name]()
+        if name == after:
+            world.restart()
+            world.act(live=False)
+            world.restart()
+    assert all_of(world, "a")[-1] == "relocated from a to b"
+
+
+def test_a_move_that_began_while_no_placement_lived_is_told(world):
+    bind(world, "u1", "a", 1)
+    world.restart()
+    world.engine("u2", "b", wanted=1)
     end(world, "u1", "a")
     world.answer(wanted=1, bound=1)
     assert all_of(world, "a") == ["a moved", "relocated from a to b"]
 
 
 def test_a_scale_down_is_no_move_for_a_placement_that_began_anew(world):
-    world.engine("u1", "a", wanted=2)
-    world.engine("u2", "b", wanted=2)
+    serve(world, 2, u1="a", u2="b")
+    world.restart()
+    again(world, 1, u2="b")
+    ending(world, "u1", "a", 1)
+    world.restart()
+    end(world, "u1", "a")
+    world.answer(wanted=1, bound=1)
+    assert all_of(world, "a") == ["a idle", "the cache on a has ended"]
+
+
+def test_who_took_over_once_does_not_take_over_again_in_a_later_life(world):
+    serve(world, 2, u1="a", u2="b")
+    ending(world, "u1", "a", 2)
+    bind(world, "u3", "c", 2)
+    end(world, "u1", "a")
+    world.answer(wanted=2, bound=2)
+    assert all_of(world, "a") == ["a moved", "relocated from a to c"]
+    world.restart()
+    again(world, 1, u3="c")
+    ending(world, "u2", "b", 1)
+    end(world, "u2", "b")
+    world.answer(wanted=1, bound=1)
+    assert all_of(world, "b") == ["b idle", "the cache on b has ended"]
+
+
+def test_engines_that_a_stale_status_does_not_know_came_for_nobody(world):
+    """A wiped bus held nobody when it was said."""
+    serve(world, 2, u1="a", u2="b")
+    known = world.statuses["kv"]
+    world.stale = "the scheduler is silent, so pods, nodes and KVCaches are unknown"
+    states, world.states = world.states, {key: row for key, row in world.states.items() if "pod" not in str(key)}
+    world.restart()
     world.act()
-    for node in "ab":
-        world.cache_runs(node, incarnation=f"i-{node}")
-    world.act()
-    world.arrivals, world.at_rest = {}, {}
+    assert world.statuses["kv"].nodes != known.nodes
+    world.stale, world.states = None, states
     again(world, 1, u2="b")
     ending(world, "u1", "a", 1)
     end(world, "u1", "a")

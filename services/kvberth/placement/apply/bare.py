@@ -112,18 +112,12 @@ class BareBackend:
         row = cache_row or dir_row
         if row is None:
             return
-        wanted = facts.wanted(
-            cache if isinstance(cache, CacheWantV1) else None,
-            directory if isinstance(directory, DirWantV1) else None,
-            facts.cause_of(row.envelope, row.sequence),
-            row.envelope.cause,
-        )
-        ours = _Wants(
-            cache.model_copy(update={"term": self._term}) if isinstance(cache, CacheWantV1) else None,
-            directory.model_copy(update={"term": self._term}) if isinstance(directory, DirWantV1) else None,
-            wanted,
-        )
-        self._put(key, ours)
+        cache = cache.model_copy(update={"term": self._term}) if isinstance(cache, CacheWantV1) else None
+        directory = directory.model_copy(update={"term": self._term}) if isinstance(directory, DirWantV1) else None
+        if cache is not None and cache.state == "stop":
+            directory = _drop(cache)  # whoever said stop may have died before it said this
+        wanted = facts.wanted(cache, directory, facts.cause_of(row.envelope, row.sequence), row.envelope.cause)
+        self._put(key, _Wants(cache, directory, wanted))
 
     def _place(self, key: _Key, step: Place) -> None:
         old = self._standing.get(key)
@@ -147,11 +141,10 @@ class BareBackend:
                 size_bytes=0,
             )
         cache = cache.model_copy(update={"state": "stop", "why": step.why, "term": self._term})
-        directory = DirWantV1(term=self._term, state="drop", why=step.why, namespace=key[0], kvcache=step.kvcache)
         now = self._now()
         wanted = facts.stopped(old.wanted if old is not None else None, cache, now)
         wanted = replace(wanted, cause=step.cause, traceparent=step.traceparent)
-        self._put(key, _Wants(cache, directory, wanted))
+        self._put(key, _Wants(cache, _drop(cache), wanted))
 
     def _restart(self, key: _Key, step: Restart) -> None:
         """The runner ends the life that is named, and starts the next one as it is asked for now."""
@@ -231,6 +224,12 @@ def _keep(namespace: str, step: Place, term: int) -> DirWantV1:
         kvcache=step.kvcache,
         gate_policy=step.gate.policy,
         gate_timeout_s=step.gate.timeout_s,
+    )
+
+
+def _drop(stopped: CacheWantV1) -> DirWantV1:
+    return DirWantV1(
+        term=stopped.term, state="drop", why=stopped.why, namespace=stopped.namespace, kvcache=stopped.kvcache
     )
 
 

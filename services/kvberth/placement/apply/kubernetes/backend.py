@@ -271,7 +271,7 @@ class KubernetesBackend:
         key = (subject.namespace, subject.object)
         wanted = facts.wanted(None, want, facts.cause_of(row.envelope, row.sequence), row.envelope.cause)
         needs = Needs(strangers=directories.strangers_of(want))
-        self._asked[key].nodes[subject.node] = replace(wanted, why=want.why, directory=True, needs=needs)
+        self._asked[key].nodes[subject.node] = replace(wanted, directory=True, needs=needs)
         again = want.model_copy(update={"term": self._term})
         self._wants.put(_subject(key, subject.node), again, cause=row.envelope.cause)
 
