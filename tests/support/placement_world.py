@@ -15,13 +15,14 @@ from kvberth.placement.snapshot import (
     AtRest,
     Cause,
     Freshness,
+    Held,
     LiveWorkload,
     Memory,
     Snapshot,
     Wanted,
     WorkloadKey,
 )
-from kvberth.placement.steps import Finish, Forget, Place, Plan, Remove, Restart
+from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Plan, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
     CacheHealthV1,
@@ -102,6 +103,7 @@ class World:
     idle_since: dict[tuple[str, str], datetime] = field(default_factory=dict)
     at_rest: Mapping[str, AtRest] = field(default_factory=dict)
     arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
+    held: dict[tuple[str, str], Held] = field(default_factory=dict)
     sequence: int = 0
 
     # --- what others say ----------------------------------------------------------------------------------------------
@@ -304,7 +306,15 @@ class World:
             namespace,
             term=1,
             freshness=self.freshness(),
-            memory=Memory(self.statuses, self.removals, self.restarts, self.idle_since, self.at_rest, self.arrivals),
+            memory=Memory(
+                self.statuses,
+                self.removals,
+                self.restarts,
+                self.idle_since,
+                self.at_rest,
+                self.arrivals,
+                self.held,
+            ),
             live=self.live if live else {},
         )
 
@@ -336,21 +346,25 @@ class World:
 
     def restart(self) -> None:
         """Be the next life of placement: it has what it asked for and what it said last, and no more."""
-        self.at_rest, self.arrivals, self.removals, self.idle_since = {}, {}, {}, {}
+        self.at_rest, self.arrivals, self.removals, self.restarts = {}, {}, {}, {}
+        self.idle_since, self.held = {}, {}
 
     def take(self, result: Plan) -> None:
         self.arrivals = after(self.arrivals, result.steps)
         for step in result.steps:
-            key = (NAMESPACE, step.kvcache, step.node)
-            if isinstance(step, Place):
-                self.wanted[key] = _placed(step, self.wanted.get(key), self.now)
-            elif isinstance(step, Remove):
-                self.wanted[key] = _stopped(step, self.wanted.get(key), self.now)
-                self.removals[step.kvcache] = (*self.removals.get(step.kvcache, ()), self.now)
-            elif isinstance(step, Restart):
-                self.restarts[step.kvcache] = (*self.restarts.get(step.kvcache, ()), self.now)
-            elif isinstance(step, Finish | Forget):
-                self.wanted.pop(key, None)
+            self.take_step(step)
+
+    def take_step(self, step: AnyStep) -> None:
+        key = (NAMESPACE, step.kvcache, step.node)
+        if isinstance(step, Place):
+            self.wanted[key] = _placed(step, self.wanted.get(key), self.now)
+        elif isinstance(step, Remove):
+            self.wanted[key] = _stopped(step, self.wanted.get(key), self.now)
+            self.removals[step.kvcache] = (*self.removals.get(step.kvcache, ()), self.now)
+        elif isinstance(step, Restart):
+            self.restarts[step.kvcache] = (*self.restarts.get(step.kvcache, ()), self.now)
+        elif isinstance(step, Finish | Forget):
+            self.wanted.pop(key, None)
 
     def status(self, name: str = "kv") -> KVCacheStatusV1:
         return self.statuses[name]

@@ -11,7 +11,7 @@ from kvberth.kvcache import CacheSize, KVCacheSpec
 from kvberth.placement.membership import Beside
 from kvberth.placement.needs import needs_beside
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, Cluster, Engine, KVCache, Needs, Node
+from kvberth.placement.snapshot import Cache, Cluster, Engine, Held, KVCache, Needs, Node
 from kvberth.placement.steps import Place
 from kvberth_schemas.events import Resources
 from kvberth_schemas.quantity import format_bytes
@@ -85,8 +85,18 @@ class Additions:
     refused: dict[str, tuple[Reason, str]] = field(default_factory=dict)
 
 
-def additions(item: KVCache, bound: Beside, caches: Mapping[str, Cache], cluster: Cluster, room: Room) -> Additions:
-    """Return the caches to be placed for a KVCache that is on; steps are left out where `frozen` forbids them."""
+def additions(
+    item: KVCache,
+    bound: Beside,
+    caches: Mapping[str, Cache],
+    held: Mapping[str, Held],
+    cluster: Cluster,
+    room: Room,
+) -> Additions:
+    """Return the caches to be placed for a KVCache that is on; steps are left out where `frozen` forbids them.
+
+    `held` are the nodes on which no step is tried now.
+    """
     result = Additions()
     if item.spec is None:
         return result
@@ -97,7 +107,7 @@ def additions(item: KVCache, bound: Beside, caches: Mapping[str, Cache], cluster
             result.refused[name] = (Reason.NODE_UNKNOWN, f"node {name} {why}")
             continue
         needs = needs_beside(bound[name], node, item.spec)
-        decision = _decide(_Wish(item, item.spec, node, needs), caches.get(name, _ABSENT), room)
+        decision = _decide(_Wish(item, item.spec, node, needs, held.get(name)), caches.get(name, _ABSENT), room)
         if isinstance(decision, _Refused):
             result.refused[name] = (decision.reason, decision.message)
         elif decision is not None:
@@ -113,6 +123,7 @@ class _Wish:
     spec: KVCacheSpec
     node: Node
     needs: Needs
+    held: Held | None = None
 
 
 def _decide(wish: _Wish, cache: Cache, room: Room) -> "tuple[_Pool, Reason] | _Refused | None":
@@ -125,6 +136,8 @@ def _decide(wish: _Wish, cache: Cache, room: Room) -> "tuple[_Pool, Reason] | _R
         return None
     if item.frozen:
         return _Refused(Reason.PAUSED, f"paused: no cache is placed on {node.name}")
+    if wish.held is not None:
+        return _Refused(wish.held.reason, wish.held.message)
     if not cache.running and not cache.asked and (refusal := room.refusal(node, pool.size)) is not None:
         return _Refused(Reason.CANNOT_FIT, refusal)
     return pool, reason

@@ -110,8 +110,7 @@ def _placed(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
 
 def _kept_by(outcome: Outcome) -> Reason | None:
     """Why a cache that could go stays, where something outside forbids it."""
-    caches = outcome.snapshot.caches.get(outcome.item.name, {})
-    held = (caches[node].held for node in sorted(outcome.kept) if node in caches)
+    held = (outcome.snapshot.memory.held.get((outcome.item.name, node)) for node in sorted(outcome.kept))
     return next((item.reason for item in held if item is not None), None)
 
 

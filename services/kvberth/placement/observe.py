@@ -17,7 +17,6 @@ from kvberth.placement.snapshot import (
     Cause,
     Engine,
     Freshness,
-    Held,
     KVCache,
     Life,
     LiveWorkload,
@@ -200,11 +199,9 @@ class Index:
             self._unreadable = unreadable
             self.touch_all()
 
-    def set_wanted(
-        self, namespace: str, kvcache: str, node: str, wanted: Wanted | None, held: Held | None = None
-    ) -> None:
-        """Note what placement asks for on a node (None: nothing any more), and what forbids to end it."""
-        cache = replace(self._cache(namespace, kvcache, node), wanted=wanted, held=held)
+    def set_wanted(self, namespace: str, kvcache: str, node: str, wanted: Wanted | None) -> None:
+        """Note what placement asks for on a node (None: nothing any more)."""
+        cache = replace(self._cache(namespace, kvcache, node), wanted=wanted)
         self._put_cache(namespace, kvcache, node, cache)
 
     def set_trouble(self, namespace: str, kvcache: str, trouble: Trouble | None) -> bool:

@@ -3,6 +3,7 @@
 A plan is taken as done by the statuses that come with it. Planning again after its steps were applied gives no steps.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,7 +16,7 @@ from kvberth.placement.reasons import Reason
 from kvberth.placement.removals import Candidates, Removals, removals
 from kvberth.placement.rest import Work, at_rest, work_on
 from kvberth.placement.restarts import Restarts, restarts
-from kvberth.placement.snapshot import Arrivals, AtRest, KVCache, Life, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import Arrivals, AtRest, Held, KVCache, Life, Snapshot, WorkloadKey
 from kvberth.placement.status import active_rows, status
 from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
 from kvberth_schemas.events import KVCacheStatusV1
@@ -96,14 +97,15 @@ class _Planner:
         work = work_on(item, self.engines.of[item.name], self.snapshot)
         found = _Found()
         seen = arrivals(item, self.engines, work, self.snapshot)
+        held = self._held(item)
         if self.snapshot.freshness.known and item.life in {Life.LIVE, Life.DELETED}:
-            adding = found.adding = self._additions(item, work)
+            adding = found.adding = self._additions(item, work, held)
             if not item.frozen:
                 off = frozenset(node for node, (why, _) in adding.refused.items() if why is Reason.TURNED_OFF)
-                candidates = Candidates(work.caches, off, seen.successors)
+                candidates = Candidates(work.caches, off, seen.successors, held)
                 found.removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
-                found.restarting = self._restarts(item, work)
-            found.ended = self._finishes(item, work, {step.node for step in adding.steps}, seen)
+                found.restarting = self._restarts(item, work, held)
+            found.ended = self._finishes(item, work, {step.node for step in adding.steps} | held.keys(), seen)
         self.draft.take(found)
         if found.removing.questions - self.snapshot.live.keys():
             self.draft.undecided.add(item.name)
@@ -123,17 +125,24 @@ class _Planner:
             busy |= outcome.restarted.keys() | self.engines.of[item.name].astray.keys()
             self.draft.at_rest[item.name] = at_rest(work, self.engines.of[item.name], self.snapshot, rows, busy)
 
-    def _additions(self, item: KVCache, work: Work) -> Additions:
+    def _held(self, item: KVCache) -> dict[str, Held]:
+        """The nodes on which no step is tried now."""
+        held = {node: one for (name, node), one in self.snapshot.memory.held.items() if name == item.name}
+        due = {node: one for node, one in held.items() if self.now < one.until}
+        self.draft.recheck.extend(one.until for one in due.values())
+        return due
+
+    def _additions(self, item: KVCache, work: Work, held: Mapping[str, Held]) -> Additions:
         if item.off or item.spec is None or not item.spec.accepted:
             return Additions()
-        return additions(item, work.bound, work.caches, self.snapshot.cluster, self.room)
+        return additions(item, work.bound, work.caches, held, self.snapshot.cluster, self.room)
 
-    def _restarts(self, item: KVCache, work: Work) -> Restarts:
+    def _restarts(self, item: KVCache, work: Work, held: Mapping[str, Held]) -> Restarts:
         if item.off or item.spec is None:
             return Restarts()
-        return restarts(item, work, self.snapshot, self.room, self.now)
+        return restarts(item, work, held, self.snapshot, self.room, self.now)
 
-    def _finishes(self, item: KVCache, work: Work, placed: set[str], seen: Arrivals) -> list[Finish]:
+    def _finishes(self, item: KVCache, work: Work, busy: Collection[str], seen: Arrivals) -> list[Finish]:
         nodes = self.snapshot.cluster.nodes
         stopping = [node for node, cache in work.caches.items() if cache.stopping and node in nodes]
         if not stopping:
@@ -142,12 +151,12 @@ class _Planner:
         for node in stopping:
             wanted = here[node].wanted
             due = wanted.since + self.policy.quiet_for if wanted is not None else self.now
-            if due > self.now and node not in placed:
+            if due > self.now and node not in busy:
                 self.draft.recheck.append(due)
         following = self.engines.of[item.name]
         over = Over(self.snapshot.freshness, self.policy.quiet_for, self.now)
         found = finishes(item, here, over, lambda node: successors_of(node, following, seen.successors))
-        return [step for step in found if step.node not in placed]
+        return [step for step in found if step.node not in busy]
 
     def _outcome(self, item: KVCache, work: Work, found: _Found, seen: Arrivals) -> Outcome:
         adding, removing, ended = found.adding, found.removing, found.ended

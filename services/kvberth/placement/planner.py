@@ -5,7 +5,7 @@ It decides nothing: what to do comes from `plan`, how it is done is the backend'
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -17,8 +17,8 @@ from kvberth.placement.arrivals import after
 from kvberth.placement.calm import Times, recent
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import Arrivals, AtRest, Freshness, LiveWorkload, Memory, WorkloadKey
-from kvberth.placement.steps import AnyStep, Plan, Remove, Restart
+from kvberth.placement.snapshot import Arrivals, AtRest, Freshness, Held, LiveWorkload, Memory, WorkloadKey
+from kvberth.placement.steps import AnyStep, Plan, Remove, Restart, failed
 from kvberth.service import Telemetry
 from kvberth_schemas.events import KVCacheStatusV1
 
@@ -105,18 +105,20 @@ class Planner:
             started = asyncio.get_running_loop().time()
             result = plan(snapshot, self._policy, now)
             self._seconds.record(asyncio.get_running_loop().time() - started)
-            taken, held = await self._take(namespace, result.steps)
+            taken, undone = await self._take(namespace, result.steps)
             self._backend.settle(namespace)
             self._remember(namespace, result, taken, freshness, now)
-            self._say(namespace, result, untold=held | (result.undecided if live is None else frozenset()))
+            if undone:  # what this plan says of them is not so, but what the next one says is
+                self._recheck[namespace] = now
+            self._say(namespace, result, untold=undone | (result.undecided if live is None else frozenset()))
             if namespace not in self._index.namespaces and not self._memory[namespace].statuses:
                 del self._memory[namespace]  # nothing is left that it could be about
         return result.questions - (live or {}).keys()
 
     async def _take(self, namespace: str, steps: tuple[AnyStep, ...]) -> tuple[list[AnyStep], frozenset[str]]:
-        """Take steps: those that were, and the KVCaches of those that something forbids (planned again at once)."""
+        """Take steps: those that were, and the KVCaches of the others, which are held for a while."""
         self._plans += 1 if steps else 0
-        taken, held = [], set[str]()
+        taken, held = [], dict[tuple[str, str], Held]()
         for step in steps:
             kind = type(step).__name__.lower()
             headers = {"traceparent": step.traceparent} if step.traceparent is not None else None
@@ -126,18 +128,19 @@ class Planner:
                     self._note(standing)
             except (ApplyError, BusError) as error:
                 _log.error("a step could not be taken", step=kind, kvcache=step.kvcache, reason=str(error))
-                self._recheck[namespace] = self._now() + self._policy.retry
+                held[step.kvcache, step.node] = failed(step, str(error), self._now() + self._policy.retry)
                 continue
             if standing.held is not None:
-                held.add(step.kvcache)
+                held[step.kvcache, step.node] = standing.held
                 continue
             taken.append(step)
             self._steps.add(1, {"step": kind})
             _log.info(step.message, step=kind, namespace=namespace, kvcache=step.kvcache, reason=step.reason.value)
-        return taken, frozenset(held)
+        self._memory[namespace].held.update(held)
+        return taken, frozenset(kvcache for kvcache, _ in held)
 
     def _note(self, standing: Standing) -> None:
-        self._index.set_wanted(standing.namespace, standing.kvcache, standing.node, standing.wanted, standing.held)
+        self._index.set_wanted(standing.namespace, standing.kvcache, standing.node, standing.wanted)
 
     def _remember(
         self, namespace: str, result: Plan, taken: list[AnyStep], freshness: Freshness, now: datetime
@@ -146,7 +149,7 @@ class Planner:
             self._recheck[namespace] = min(result.recheck_at, self._recheck.get(namespace, result.recheck_at))
         self._memory[namespace].take(result, taken, now, known=freshness.known)
 
-    def _say(self, namespace: str, result: Plan, untold: frozenset[str]) -> None:
+    def _say(self, namespace: str, result: Plan, untold: Collection[str]) -> None:
         statuses = self._memory[namespace].statuses
         said = self._memory[namespace].said
         for status in result.statuses:
@@ -182,11 +185,15 @@ class _Remembered:
         self._idle: dict[tuple[str, str], datetime] = {}
         self._at_rest: Mapping[str, AtRest] = {}
         self._arrivals: Mapping[str, Arrivals] = {}
+        self.held: dict[tuple[str, str], Held] = {}
 
     def view(self) -> Memory:
-        return Memory(self.statuses, self._removals, self._restarts, self._idle, self._at_rest, self._arrivals)
+        return Memory(
+            self.statuses, self._removals, self._restarts, self._idle, self._at_rest, self._arrivals, self.held
+        )
 
     def take(self, result: Plan, taken: list[AnyStep], now: datetime, *, known: bool) -> None:
+        self.held = {key: held for key, held in self.held.items() if now < held.until}
         if known:  # while nothing is known, nothing has become busy either
             self._idle = {key: self._idle.get(key, now) for key in result.idle}
             self._at_rest = result.at_rest

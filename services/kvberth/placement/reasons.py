@@ -45,6 +45,7 @@ class Reason(StrEnum):
     NODE_GONE = "NodeGone"
     ENDED = "Ended"
 
+    STEP_FAILED = "StepFailed"
     BUDGET_REFUSES = "BudgetRefuses"
     BUDGET_UNUSABLE = "BudgetUnusable"
     ENGINE_FOUND = "EngineFound"

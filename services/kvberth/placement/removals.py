@@ -12,7 +12,7 @@ from kvberth.placement.arrivals import successors_of
 from kvberth.placement.calm import Allowance
 from kvberth.placement.membership import Membership
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, DepartedEngine, KVCache, LiveWorkload, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import Cache, DepartedEngine, Held, KVCache, LiveWorkload, Snapshot, WorkloadKey
 from kvberth.placement.steps import Forget, Remove
 from kvberth_schemas.wants import Why
 
@@ -36,12 +36,14 @@ class Removals:
 class Candidates:
     """The caches to be looked at, by node; `off` are the nodes of pools that were turned off.
 
-    `successors` are the nodes of engines that came in place of others which have not left yet.
+    `successors` are the nodes of engines that came in place of others which have not left yet; `held` are the nodes
+    on which no step is tried now.
     """
 
     caches: Mapping[str, Cache]
     off: frozenset[str]
     successors: frozenset[str] = frozenset()
+    held: Mapping[str, Held] = field(default_factory=dict)
 
 
 def removals(
@@ -49,7 +51,7 @@ def removals(
 ) -> Removals:
     """Return what may be removed of a KVCache that is not frozen."""
     judge = _Judge(item, engines, snapshot, retry, now)
-    judge.successors = candidates.successors
+    judge.successors, judge.held = candidates.successors, candidates.held
     for node in sorted(candidates.caches):
         judge.consider(node, candidates.caches[node], off=item.off or node in candidates.off)
     return judge.result
@@ -77,6 +79,7 @@ class _Judge:
         self._bound = engines.bound
         self._swapped = False
         self.successors = frozenset[str]()
+        self.held: Mapping[str, Held] = {}
         caches = snapshot.caches.get(item.name, {}).values()
         self._moving = sum(cache.wanted is not None and cache.wanted.why is Why.MOVED for cache in caches)
         """Caches that were told to make way for a successor."""
@@ -92,9 +95,8 @@ class _Judge:
         verdict = self._user() if off else self._swap(node, cache) or self._engines_left(node)
         if verdict is None:
             return
-        if cache.held is not None and self._now < cache.held.until:
-            self.result.kept[node] = cache.held.message
-            self.result.recheck.append(cache.held.until)
+        if node in self.held:
+            self.result.kept[node] = self.held[node].message
             return
         if not self._allowance.take():
             self.result.kept[node] = "removals are held back to stay below the limit a minute"

@@ -16,7 +16,7 @@ from kvberth.placement.additions import Room
 from kvberth.placement.calm import Allowance
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
-from kvberth.placement.snapshot import Cache, CachePod, Cause, KVCache, Snapshot
+from kvberth.placement.snapshot import Cache, CachePod, Cause, Held, KVCache, Snapshot
 from kvberth.placement.steps import Restart
 from kvberth_schemas.events import HealthReason
 from kvberth_schemas.wants import Why
@@ -36,9 +36,15 @@ class Restarts:
     recheck: list[datetime] = field(default_factory=list)
 
 
-def restarts(item: KVCache, work: Work, snapshot: Snapshot, room: Room, now: datetime) -> Restarts:
-    """Return which caches of a KVCache that is on begin anew; `work` is what no plan found at rest."""
+def restarts(
+    item: KVCache, work: Work, held: Mapping[str, Held], snapshot: Snapshot, room: Room, now: datetime
+) -> Restarts:
+    """Return which caches of a KVCache that is on begin anew; `work` is what no plan found at rest.
+
+    `held` are the nodes on which no step is tried now.
+    """
     judge = _Judge(item, work, snapshot, room, now)
+    judge.held = held
     for node in sorted(work.caches):
         judge.consider_hung(node, work.caches[node])
     outdated = _outdated(work.caches, snapshot.revisions.get(item.name, {}))
@@ -65,6 +71,7 @@ def _outdated(caches: Mapping[str, Cache], revisions: Mapping[str, str]) -> dict
 class _Judge:
     def __init__(self, item: KVCache, work: Work, snapshot: Snapshot, room: Room, now: datetime) -> None:
         self.result = Restarts()
+        self.held: Mapping[str, Held] = {}
         self._item, self._work, self._snapshot, self._room, self._now = item, work, snapshot, room, now
         done = snapshot.memory.restarts.get(item.name, ())
         self._allowance = Allowance(done, MOST_A_MINUTE, now)
@@ -78,6 +85,9 @@ class _Judge:
             return
         where = self._snapshot.cluster.nodes.get(node)
         if where is None or not where.ready or node not in self._snapshot.freshness.agents:
+            return
+        if node in self.held:
+            self.result.kept[node] = f"hangs; {self.held[node].message}"
             return
         due = max(health.since + timedelta(seconds=spec.hung_restart_s), self._settled_at)
         if due <= self._now and not self._allowance.take():
@@ -122,9 +132,8 @@ class _Judge:
         where = self._snapshot.cluster.nodes.get(node)
         if where is None or not where.ready or node not in self._snapshot.freshness.agents:
             return "nobody knows whether it answers"
-        if cache.held is not None and self._now < cache.held.until:
-            self.result.recheck.append(cache.held.until)
-            return cache.held.message
+        if node in self.held:
+            return self.held[node].message
         if cache.answers and (other := self._other(node)):
             return other
         refusal = self._room.refusal(where, self._size(cache), pod.requests)

@@ -201,7 +201,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A removal that the backend found refused: why, and until when it is not tried again."""
+    """A step that was not taken, since it failed or something outside forbids it: why, and until when it is not tried
+    again."""
 
     reason: Reason
     message: str
@@ -258,7 +259,6 @@ class Cache:
     process: CacheProcess | None = None
     socket: SocketState | None = None
     health: Health | None = None
-    held: Held | None = None
 
     @property
     def running(self) -> bool:
@@ -365,6 +365,8 @@ class Memory:
     """By KVCache. Changes no plan, only what it costs."""
     arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
     """By KVCache. Changes only whether an end is told as a move."""
+    held: Mapping[tuple[str, str], Held] = field(default_factory=dict)
+    """By KVCache and node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kvberth.kvcache import CacheSize, GateSpec
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Arrivals, AtRest, Needs, WorkloadKey
+from kvberth.placement.snapshot import Arrivals, AtRest, Held, Needs, WorkloadKey
 from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.wants import Why
 
@@ -67,6 +67,15 @@ class Forget(Step):
 
 
 AnyStep = Place | Remove | Restart | Finish | Forget
+
+
+def failed(step: AnyStep, why: str, until: datetime) -> Held:
+    """Return what is remembered, and told, of a step that could not be taken."""
+    if isinstance(step, Place):
+        first = step.reason is Reason.ENGINE_BOUND
+        what = "no cache could be asked for" if first else "what is asked for could not be renewed"
+        return Held(Reason.STEP_FAILED, f"{what} on {step.node}: {why}", until)
+    return Held(Reason.STEP_FAILED, f"kept: {why}", until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from kvberth.placement.snapshot import Memory
+from kvberth.placement.reasons import Reason
+from kvberth.placement.snapshot import Held, Memory
 from kvberth.placement.steps import Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ConditionStatus, HealthReason, Verdict
@@ -150,6 +151,18 @@ def test_a_cache_that_hangs_is_restarted_after_its_time_and_once(world):
     passes(world, 120)
     assert told(world.act()) == []
     assert healthy(world).status is TRUE
+
+
+def test_a_restart_that_failed_is_not_tried_again_at_once(world):
+    hung(world)
+    passes(world, 30)
+    world.held["kv", "a"] = Held(Reason.STEP_FAILED, "kept: no answer", world.now + timedelta(seconds=5))
+    result = world.plan()
+    assert result.steps == ()
+    assert result.recheck_at == world.now + timedelta(seconds=5)
+    assert world.row("a").message == "hangs; kept: no answer"
+    passes(world, 5)
+    assert told(world.plan()) == ["restart a"]
 
 
 def test_the_kvcache_says_how_long_a_hang_is_borne(world):

@@ -171,7 +171,7 @@ def test_a_removal_that_a_budget_forbids_is_tried_again_only_later(moving: World
     moving.answer(1, 1)
     index = moving.index()
     held = Held(Reason.BUDGET_REFUSES, "kept: PodDisruptionBudget pdb allows none", moving.now + timedelta(seconds=5))
-    index.set_wanted(NAMESPACE, "kv", "a", moving.wanted[NAMESPACE, "kv", "a"], held)
+    moving.held["kv", "a"] = held
     found = planned(moving, index)
     assert found.steps == ()
     assert found.recheck_at == held.until
