@@ -145,6 +145,19 @@ def test_an_engine_starts_after_the_cache_of_its_node_answered(said: list[Heard]
     assert verdict({"start_order": {"workload": "llama", "kvcache": "kv"}}, facts(said)).holds is holds
 
 
+def test_a_gate_is_no_life_of_its_engine() -> None:
+    gate = started(0, pid=19)
+    gate = replace(gate, body={**gate.body, "at_gate": True, "namespace": "default"})
+    engine = started(2)
+    engine = replace(engine, body={**engine.body, "namespace": "default"})
+    found = facts([gate, heard("socket.ready", 1, node="a"), engine])
+    assert verdict({"start_order": {"workload": "llama", "kvcache": "kv"}}, found).holds
+    assert verdict({"lives": {"engine": {"workload": "llama"}, "count": 1}}, found).holds
+    waits = replace(ENGINE, role="gate", pid=19)
+    assert identity((CACHE, ENGINE, waits)) == (True, False)
+    assert verdict({"lives": {"engine": {"workload": "llama"}, "count": 0}}, facts(lives=(waits,))).holds
+
+
 @pytest.mark.parametrize(("seconds", "holds"), [(-1, False), (1, True)])
 def test_where_no_runner_says_a_start_the_kernel_tells_it(seconds: int, holds: bool) -> None:
     said = [heard("socket.ready", 0, node="a", name="kv")]
