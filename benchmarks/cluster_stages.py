@@ -12,8 +12,7 @@ from typing import Self
 
 OURS = {
     "decide": "the engine is bound; this is seen and said, placement decides, and patches the DaemonSet",
-    "controller": "the DaemonSet controller makes the pod of the cache",
-    "scheduler": "the scheduler binds it",
+    "controllers": "the DaemonSet controller makes the pod of the cache, and the scheduler binds it",
     "kubelet": "its node starts it, and it answers the witness's register request",
 }
 """The stages of a move by kvberth, in order; together they are the whole of it."""
@@ -32,7 +31,6 @@ class Request:
     """Verb, resource, subresource."""
     name: str
     """Empty where the server chose it."""
-    user: str
 
     @classmethod
     def read(cls, line: str) -> Self | None:
@@ -44,7 +42,7 @@ class Request:
             return None
         at = datetime.fromisoformat(said["stageTimestamp"]).timestamp()
         what = (said["verb"], about.get("resource", ""), about.get("subresource", ""))
-        return cls(at, what, about.get("name", ""), said["user"]["username"])
+        return cls(at, what, about.get("name", ""))
 
 
 def requests(lines: Iterable[str]) -> Iterator[Request]:
@@ -83,20 +81,18 @@ def _stages(
     patched = begun[-1]
     if patched is None:
         return None
-    # The controller may answer before the server has written down that the PATCH is through: from its sight it is.
-    made = _first(log, begun[0] or 0.0, ("create", "pods", ""), "", "daemon-set-controller")
-    bound = _first(log, made or patched, ("create", "pods", "binding"), f"{move.daemon_set}-")
-    ends = [*begun, made, bound, move.answered]
+    bound = _first(log, patched, ("create", "pods", "binding"), f"{move.daemon_set}-")
+    ends = [*begun, bound, move.answered]
     known = [at for at in ends if at is not None]
     if len(known) < len(ends):
         return None
     return {name: end - begin for name, (begin, end) in zip(names, pairwise(known), strict=True)}
 
 
-def _first(log: Sequence[Request], since: float, what: tuple[str, str, str], name: str, user: str = "") -> float | None:
+def _first(log: Sequence[Request], since: float, what: tuple[str, str, str], name: str) -> float | None:
     """Give when the first such request was through; a name that ends with a dash is the beginning of one."""
     for one in log:
         named = one.name.startswith(name) if name.endswith("-") else one.name == name
-        if one.at >= since and one.what == what and named and one.user.endswith(user):
+        if one.at >= since and one.what == what and named:
             return one.at
     return None
