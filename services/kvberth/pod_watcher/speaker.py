@@ -8,7 +8,7 @@ import structlog
 from kvberth.bus import BusError, Row, Writer
 from kvberth.pod_watcher.index import Index
 from kvberth.service import Telemetry
-from kvberth_schemas.events import KVCacheSpecV1, NodeChangedV1, PodState
+from kvberth_schemas.events import KVCacheGoneV1, KVCacheSpecV1, NodeChangedV1, PodGoneV1, PodState
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import EventSubject
 
@@ -51,7 +51,7 @@ class Speaker:
             self._forget(writer, subject)
             return
         before = self._said.get(subject)
-        said = before if before is not None and _same(before, event) else event
+        said = before if before is not None and only_version_differs(before, event) else event
         try:
             writer.put(subject, said)
         except BusError as error:
@@ -70,9 +70,9 @@ class Speaker:
         self._said.pop(subject, None)
 
 
-def _same(before: Event, event: Event) -> bool:
+def only_version_differs(before: Event, event: Event) -> bool:
     """Whether nothing but the resource version differs: much of an object is none of our business."""
-    versioned = PodState | NodeChangedV1 | KVCacheSpecV1
+    versioned = PodState | NodeChangedV1 | KVCacheSpecV1 | PodGoneV1 | KVCacheGoneV1
     if isinstance(event, versioned) and isinstance(before, versioned):
         event = event.model_copy(update={"resource_version": before.resource_version})
     return type(before) is type(event) and before == event

@@ -5,6 +5,7 @@ from typing import Any
 from kvberth.kube import Key
 from kvberth.pod_watcher.index import Index
 from kvberth.pod_watcher.owned import OwnerKey
+from kvberth.pod_watcher.speaker import only_version_differs
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
     KVCacheGoneV1,
@@ -140,6 +141,17 @@ def test_a_pod_that_finished_keeps_its_reason_when_its_object_goes():
     index.lose_pod(key_of(value))
     assert isinstance(first, PodGoneV1)
     assert index.event(subject) == first
+
+
+def test_an_end_is_not_said_again_when_the_object_goes_in_a_newer_version():
+    index = Index()
+    value, subject = engine(index, status={"phase": "Succeeded"})
+    first = index.event(subject)
+    see(index, {**value, "metadata": {**value["metadata"], "resourceVersion": "999999"}})
+    index.lose_pod(key_of(value))
+    last = index.event(subject)
+    assert (type(first), first == last, only_version_differs(first, last)) == (PodGoneV1, False, True)
+    assert not only_version_differs(first, last.model_copy(update={"why": "it was deleted"}))
 
 
 def test_a_pod_that_loses_label_and_directory_ends():

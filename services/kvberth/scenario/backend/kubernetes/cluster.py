@@ -13,7 +13,7 @@ from kvberth_schemas.quantity import parse_bytes, parse_cpu
 
 Json = Mapping[str, Any]
 
-ABILITIES: Final = frozenset({"kubernetes", "kubelet", "budgets", "quota", "prestop", "rollout", "gate"})
+ABILITIES: Final = frozenset({"kubernetes", "kubelet", "budgets", "quota", "prestop", "rollout", "gate", "health"})
 """What scenarios may ask for with `needs` and `requires`: the API server and the kubelets bring it."""
 
 PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
