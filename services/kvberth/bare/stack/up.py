@@ -21,6 +21,9 @@ from kvberth.service.lock import take
 from kvberth.service.text_file import why
 from kvberth_schemas.manifests import RawObject
 
+SERVICES_NATS_URL = "KVBERTH_SERVICES_NATS_URL"
+"""Environment of `up`: where the services find the bus, if something stands between them and its NATS server."""
+
 
 class Stack:
     """NATS, the services, and a runner and an agent per node; as a context manager it lives as long as its block.
@@ -83,7 +86,8 @@ class Stack:
             layout.node_root(name).mkdir(mode=0o700, exist_ok=True)
         self.address.write(layout)
         programs = [nats_program(layout, port)]
-        programs += service_programs(layout, self.address.nats_url, self._nodes, self._env)
+        bus = os.environ.get(SERVICES_NATS_URL) or self.address.nats_url
+        programs += service_programs(layout, bus, self._nodes, self._env)
         self._supervisors = [Supervisor(program, layout) for program in programs]
         for supervisor in self._supervisors:
             supervisor.start()

@@ -36,10 +36,13 @@ class Fault(StrEnum):
 
 
 class FaultProxy:
-    """Serves one listening socket; use it with ``async with``. It leaves once the server behind it is gone."""
+    """Serves one listening socket; use it with ``async with``."""
 
-    def __init__(self, listener: socket.socket, dial: Dial, left: Callable[[], None] = lambda: None) -> None:
-        """The listener is the proxy's from now on; ``left`` is called when it ended because the server did."""
+    def __init__(self, listener: socket.socket, dial: Dial, left: Callable[[], None] | None = None) -> None:
+        """The listener is the proxy's from now on.
+
+        ``left``: let it end with its server, and be called then; without it it stays, and ends connections meanwhile.
+        """
         self._listener = listener
         self._dial = dial
         self._left = left
@@ -92,7 +95,7 @@ class FaultProxy:
 
     def _leave(self) -> None:
         """Listen no longer: whoever listens here in vain keeps the server's next life from starting."""
-        if self._serving is not None and not self._serving.cancelling():
+        if self._left is not None and self._serving is not None and not self._serving.cancelling():
             self._serving.cancel()
             self._left()
 

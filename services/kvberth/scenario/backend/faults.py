@@ -1,8 +1,11 @@
-"""Puts fault proxies before the sockets of caches, and takes them away again; from the machine that they are on."""
+"""Puts fault proxies before the sockets of caches and before NATS, on the machine that they are on."""
 
 import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
 
 from kvberth.scenario.backend.fault_proxy import Fault, FaultProxy
 from kvberth.scenario.backend.probes import SOCKET
@@ -21,6 +24,7 @@ class Faults:
 
     async def put(self, what: verbs.Fault, root: Path, delay_s: float) -> str:
         """Let a cache's socket fail in that way from now on. Raises ScenarioError."""
+        assert what.kvcache is not None  # by its format
         path = root / what.namespace / what.kvcache / SOCKET
         if path not in self._proxies:
             self._proxies[path] = await self._stack.enter_async_context(self._interpose(path))
@@ -58,3 +62,35 @@ class Faults:
             real.unlink(missing_ok=True)
 
         return FaultProxy(listener, dial, left)
+
+
+class BusProxy:
+    """Stands between NATS and the services, which are told its URL in place of the server's; ``async with``."""
+
+    def __init__(self) -> None:
+        self.server = ""
+        """URL of the NATS behind it; empty until that is known: then every connection is ended."""
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._proxy = FaultProxy(self._listener, self._dial)
+        self.url = f"nats://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def set(self, what: verbs.Fault, delay_s: float) -> str:
+        """Let the bus fail in that way from now on."""
+        self._proxy.set(Fault(what.does), delay_s)
+        return self.url
+
+    async def __aenter__(self) -> Self:
+        await self._proxy.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._proxy.__aexit__(kind, error, trace)
+
+    def _dial(self) -> socket.socket:
+        address = urlsplit(self.server)
+        if address.port is None:
+            raise ConnectionRefusedError("NATS is not started yet")
+        return socket.create_connection(("127.0.0.1", address.port), timeout=1.0)

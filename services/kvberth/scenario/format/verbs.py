@@ -1,8 +1,8 @@
 """What may be done in a step, one model per verb that needs more than a name. Pure."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from kvberth.scenario.format.base import Duration, Name, OneOf, Part
 from kvberth.scenario.format.events import EventMatch
@@ -199,10 +199,12 @@ class Peer(Part):
 
 
 class Fault(Part):
-    """A proxy between a cache's socket and its daemon, from the first fault on until the scenario ends."""
+    """A proxy before a cache's daemon, from the first fault on, or before NATS, all the time."""
 
-    node: Name
-    kvcache: Name
+    bus: Literal[True] | None = None
+    """Between NATS and all services of kvberth, instead of a cache; who tells the story is not affected."""
+    node: Name | None = None
+    kvcache: Name | None = None
     namespace: Name = "default"
     does: Literal["none", "silence", "reset", "slow", "half-open"]
     """``silence``: takes connections and bytes and passes nothing on; ``reset``: ends every connection; ``slow``:
@@ -210,7 +212,13 @@ class Fault(Part):
     ``none``: passes everything on."""
     delay: Duration = "100ms"
 
+    @model_validator(mode="after")
+    def _before_one(self) -> Self:
+        if (self.bus is None) == (self.node is None or self.kvcache is None):
+            raise ValueError("a fault stands before one thing; write either 'bus: true', or 'node' and 'kvcache'")
+        return self
+
     def __str__(self) -> str:
         """Say it."""
-        slow = f" by {self.delay}" if self.does == "slow" else ""
-        return f"fault '{self.does}'{slow} before the cache of {self.kvcache} on {self.node}"
+        before = "NATS" if self.bus else f"the cache of {self.kvcache} on {self.node}"
+        return f"fault '{self.does}'{f' by {self.delay}' if self.does == 'slow' else ''} before {before}"

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+from kvberth.bare.stack.up import SERVICES_NATS_URL
 from kvberth.scenario.backend import faults, files
 from kvberth.scenario.backend.bare import environment
 from kvberth.scenario.backend.bare.look import Looker
@@ -37,6 +38,7 @@ class BareWorld:
         self.added = AddedNodes(stack)
         self.peers = files.Peers()
         self.faults = faults.Faults()
+        self.bus: faults.BusProxy | None = None
         self._timing = setting.timing
 
     @property
@@ -76,19 +78,24 @@ class BareWorld:
                 return await self.added.label(value, self._signals)
             case "publish":
                 return await publish(value, self._listener.url, among(value, self.heard, marks))
-            case "files" | "peer" | "fault":
+            case "files" | "peer":
                 return await self._do_at_sockets(value, self._stack.layout.node_root(value.node))
+            case "fault":
+                return await self._fault(value)
             case _:
                 return await self._objects.do(kind, value)
 
-    async def _do_at_sockets(self, what: verbs.FileAct | verbs.Peer | verbs.Fault, root: Path) -> str:
-        match what:
-            case verbs.FileAct():
-                return await asyncio.to_thread(files.act, what, root)
-            case verbs.Peer():
-                return await self.peers.put(what, root)
-            case verbs.Fault():
-                return await self.faults.put(what, root, self._timing.seconds(what.delay))
+    async def _do_at_sockets(self, what: verbs.FileAct | verbs.Peer, root: Path) -> str:
+        if isinstance(what, verbs.Peer):
+            return await self.peers.put(what, root)
+        return await asyncio.to_thread(files.act, what, root)
+
+    async def _fault(self, what: verbs.Fault) -> str:
+        delay_s = self._timing.seconds(what.delay)
+        if what.node is not None:
+            return await self.faults.put(what, self._stack.layout.node_root(what.node), delay_s)
+        assert self.bus is not None  # every scenario with such a step has one
+        return self.bus.set(what, delay_s)
 
     async def ready(self, nodes: Sequence[str]) -> None:
         """Wait until the stack works: every node is ready, and the last states are known."""
@@ -136,11 +143,22 @@ class BareBackend:
         """Run a stack of its own for a scenario."""
         text, nodes = _nodes(setting)
         env = {**setting.scenario.options.env, **environment.settings(setting.timing)}
-        stack = BareStack(text, env)
+        async with _bus_proxy(setting.scenario) as bus:
+            if bus is not None:
+                env[SERVICES_NATS_URL] = bus.url
+            async with self._running(BareStack(text, env), setting, nodes, bus) as world:
+                yield world
+
+    @asynccontextmanager
+    async def _running(
+        self, stack: BareStack, setting: Setting, nodes: list[str], bus: faults.BusProxy | None
+    ) -> AsyncIterator[BareWorld]:
         try:
             url = await stack.start()
             async with Listener(url) as listener:
                 world = BareWorld(stack, listener, setting, nodes)
+                if bus is not None:
+                    world.bus, bus.server = bus, url
                 try:
                     await world.ready(nodes)
                     yield world
@@ -152,6 +170,16 @@ class BareBackend:
             left = await stack.end()
         if left:
             raise ScenarioError(f"the stack left something behind: {'; '.join(left)}")
+
+
+@asynccontextmanager
+async def _bus_proxy(scenario: Scenario) -> AsyncIterator[faults.BusProxy | None]:
+    """Give a proxy before NATS to a scenario that lets the bus fail."""
+    if not any(step.fault is not None and step.fault.bus for _, step in scenario.all_steps()):
+        yield None
+        return
+    async with faults.BusProxy() as proxy:
+        yield proxy
 
 
 def _nodes(setting: Setting) -> tuple[str, list[str]]:
