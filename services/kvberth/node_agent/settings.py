@@ -29,8 +29,8 @@ class NodeAgentSettings(ServiceSettings):
     answer_s: float = Field(1.0, ge=0.05, le=30)
     """Seconds that a daemon may take for an answer. Default 1; two misses in a row mean hung."""
 
-    proof_s: float = Field(1.0, ge=0.05, le=60)
-    """Seconds from one proof of a cache to the next. Default 1: what is broken is said within 2 s."""
+    proof_s: float = Field(0.8, ge=0.05, le=60)
+    """Seconds from one proof of a cache to the next. Default 0.8: with two deadlines of 0.4 s a hang is said in 2 s."""
 
     empty_after_s: float = Field(60.0, ge=0.05, le=86400)
     """Seconds until a dropped directory is emptied. Default 60: a new want within that time finds it as it was."""

@@ -66,7 +66,7 @@ class Proving:
 
 
 @asynccontextmanager
-async def proving(path: Path, lagged=lambda _seconds: False, period_s=1.0) -> AsyncIterator[Proving]:
+async def proving(path: Path, lagged=lambda _seconds: False, period_s=0.8) -> AsyncIterator[Proving]:
     telemetry = Telemetry("node_agent")
     said = []
 

@@ -1,4 +1,4 @@
-"""Proves one cache once a second, and at once when something happens to its socket; says what `verdict` decides."""
+"""Proves one cache again and again, and at once when something happens to its socket; says what `verdict` decides."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ PROBE_S = 30.0
 class Pace:
     """How often, in seconds."""
 
-    period_s: float = 1.0
+    period_s: float = 0.8
     """From the begin of a proof to the begin of the next."""
     least_s: float = 0.05
     """Between two proofs, whatever happens."""
@@ -75,9 +75,9 @@ class HealthWatcher:
 
     async def _pause(self, began: float) -> None:
         """Wait for the next proof: a moment where it decides, until something stirs or a second is over else."""
-        await asyncio.sleep(self._pace.least_s)
         if self.standing.doubtful:
             return
+        await asyncio.sleep(self._pace.least_s)
         left = began + self._pace.period_s - asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(max(0.0, left)):
