@@ -133,6 +133,9 @@ class Story:
         await self._until(lambda: self._moved(engine), "the cache did not follow the engine")
         steps = timeline(self.record.rows, self._binding(engine).envelope.id)
         self.console.print(_timeline_table(steps))
+        moved = self._engine()
+        if moved.gate is not None and moved.gate.outcome == "open":
+            self._say(f"engine {moved.name} waited at its gate and started once its cache had answered")
         self._say(f"the old engine has ended, and its cache on {engine.node} is gone\n")
 
     def _judge(self, old: Pod, stack: Stack) -> None:
