@@ -1,5 +1,6 @@
 """What is known of a cache's health: proven, not proven, or unknown, with the time of the last proof. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,8 +23,8 @@ class Proof:
     at: datetime | None = None
 
 
-def proof_of(node: str, cache: Cache, snapshot: Snapshot) -> Proof:
-    """Return what is proven of the cache on a node now. What nobody vouches for any more is unknown."""
+def proof_of(kvcache: str, node: str, cache: Cache, snapshot: Snapshot) -> Proof:
+    """Return what is proven of a KVCache's cache on a node now. What nobody vouches for any more is unknown."""
     at = _last(node, cache, snapshot)
     where = snapshot.cluster.nodes.get(node)
     if where is not None and not where.ready:
@@ -39,7 +40,7 @@ def proof_of(node: str, cache: Cache, snapshot: Snapshot) -> Proof:
         return Proof(
             UNKNOWN, HealthReason.NOT_PROBED, f"its daemon is new, and no bytes were put in yet{_since(at)}", at
         )
-    other = _other_size(cache, said.memory_limit)
+    other = _other_size(cache, snapshot.revisions.get(kvcache, {}), said.memory_limit)
     return Proof(FALSE, Reason.SIZE_DIFFERS, other, at) if other else Proof(TRUE, HealthReason.PROVEN, "", at)
 
 
@@ -54,13 +55,13 @@ def _last(node: str, cache: Cache, snapshot: Snapshot) -> datetime | None:
     return max(said.last_proof, heard)
 
 
-def _other_size(cache: Cache, limit: int | None) -> str:
-    """C-065: what was asked for never reached the daemon."""
+def _other_size(cache: Cache, revisions: Mapping[str, str], limit: int | None) -> str:
+    """What was asked for never reached the daemon: say both. A pod of an older manifest has the size of that."""
     wanted = cache.wanted
-    pod = cache.process.pod if cache.process is not None else None
-    if wanted is None or not wanted.run or not wanted.size_bytes or limit is None or pod is not None:
+    if wanted is None or not wanted.run or limit is None or wanted.size_bytes in {0, limit}:
         return ""
-    if limit == wanted.size_bytes:
+    pod = cache.process.pod if cache.process is not None else None
+    if pod is not None and (pod.revision is None or pod.revision != revisions.get(wanted.pool)):
         return ""
     return f"configured {format_bytes(wanted.size_bytes)}, effective {format_bytes(limit)}"
 

@@ -71,7 +71,7 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
     following = outcome.following
     engines = [*following.bound.get(name, ()), *following.ending.get(name, ())]
     ready = cache.socket if isinstance(cache.socket, SocketReadyV1) else None
-    proof = proof_of(name, cache, outcome.snapshot) if state != "missing" else None
+    proof = proof_of(outcome.item.name, name, cache, outcome.snapshot) if state != "missing" else None
     without = sorted((engine.name, engine.without_cache) for engine in engines if engine.without_cache)
     told = [f"engine {engine} started without its cache ({why})" for engine, why in without]
     return NodeRow(

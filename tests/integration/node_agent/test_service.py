@@ -14,7 +14,8 @@ import pytest
 
 from kvberth.bus import Absent, Bus, BusSettings
 from kvberth_schemas import names, subjects
-from kvberth_schemas.subjects import Service, WantKind
+from kvberth_schemas.events import CacheHealthV1, HealthReason, Verdict
+from kvberth_schemas.subjects import Entity, Service, WantKind
 from kvberth_schemas.wants import DirWantV1, Why
 from support.nats import nats_server
 from support.vineyardd import running_vineyardd
@@ -55,13 +56,14 @@ def say(writer, state="keep"):
 class Witness:
     """Reads with nats-py alone."""
 
-    def __init__(self, client):
+    def __init__(self, client, subject=SUBJECT):
         self.client = client
+        self.subject = subject
 
     async def last(self):
         """(type, body, headers) of the last message on the socket's subject; None if there is none."""
         try:
-            raw = await self.client.jetstream().get_last_msg("KVBERTH_EVENTS", SUBJECT)
+            raw = await self.client.jetstream().get_last_msg("KVBERTH_EVENTS", self.subject)
         except nats.js.errors.NotFoundError:
             return None
         return raw.headers["ce-type"], json.loads(raw.data), raw.headers
@@ -153,6 +155,45 @@ async def test_a_cache_is_followed_from_want_to_ready_to_lost_to_gone(server, pl
         _, _, headers = await witness.until(lambda ce_type, *_: ce_type == "kvberth.socket.gone.v1")
         assert headers["kvberth-cause"] == dropped
         assert psutil.Process(process.pid).memory_info().rss < 100 << 20
+
+
+async def test_a_cache_is_proven_until_its_directory_is_dropped(server, placement, root, tmp_path):
+    async with agent_process(server, root, tmp_path / "state"), witness_of(server) as sockets:
+        witness = Witness(sockets.client, SUBJECT.replace(".socket", ".health"))
+        say(placement)
+        await witness.until(lambda _, body, __: body.get("reason") == "Missing")
+        async with running_vineyardd(root / "default" / "k" / "vineyard.sock") as daemon:
+            _, body, _ = await witness.until(lambda _, body, __: body.get("verdict") == "healthy")
+            assert body["incarnation"] == daemon.incarnation
+            assert body["last_proof"]
+            await witness.until_complete()
+        await witness.until(lambda _, body, __: body.get("verdict") == "failed")
+        say(placement, "drop")
+        await witness.until(lambda ce_type, *_: ce_type == "kvberth.cache.health-gone.v1")
+
+
+async def test_the_health_that_an_earlier_life_told_is_gone_with_its_directory(server, placement, root, tmp_path):
+    subject = subjects.health(NODE, "default", "k")
+    healthy = CacheHealthV1(
+        cache="k",
+        namespace="default",
+        node=NODE,
+        incarnation="old",
+        verdict=Verdict.HEALTHY,
+        reason=HealthReason.PROVEN,
+        message="",
+    )
+    settings = BusSettings(url=server.url, service=Service.NODE_AGENT, instance="earlier", node=NODE)
+    async with (
+        Bus(settings) as bus,
+        bus.writer([subjects.events_of(Entity.HEALTH, NODE)], absent=Absent.KEEP) as writer,
+    ):
+        writer.ready()
+        writer.put(subject, healthy)
+        assert await writer.flushed(10)
+    async with agent_process(server, root, tmp_path / "state"), witness_of(server) as sockets:
+        witness = Witness(sockets.client, str(subject))
+        await witness.until(lambda ce_type, *_: ce_type == "kvberth.cache.health-gone.v1")
 
 
 async def test_an_agent_that_was_away_proves_its_rows_again(server, placement, root, tmp_path):

@@ -159,5 +159,13 @@ def test_what_was_at_rest_is_looked_at_once_its_manifest_is_another(outdated: Wo
     assert _restarts(plan(outdated.snapshot_of(index), Policy(), outdated.now)) == ["a"]
 
 
+def test_only_a_pod_of_the_present_manifest_must_have_the_present_size(outdated: World) -> None:
+    for revision, expected in (("old", "SizeDiffers"), ("new", "Proven")):
+        outdated.revisions["kv"] = {"": revision}
+        outdated.health("b", incarnation="pod-b-old", memory_limit=2**28)
+        outdated.plan()
+        assert outdated.row("b").health == expected
+
+
 def _restarts(result: Plan) -> list[str]:
     return [step.node for step in result.steps if isinstance(step, Restart)]
