@@ -35,10 +35,10 @@ integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 	@echo '== integration tests: real nats-server, real vineyardd'
 	@$(PYTEST) -q -m "not long" -n 3 --dist loadscope --no-loadscope-reorder tests/integration
 
-test-kube: .venv/dev.stamp ## Tests against a real API server without nodes; KUBEBUILDER_ASSETS names the folder of its binaries
+test-kube: .venv/dev.stamp ## Tests against a real API server without nodes, two at a time, each with its own; KUBEBUILDER_ASSETS names the folder of its binaries
 	@echo '== tests against a real API server, its controllers and scheduler'
 	@test -n "$(KUBEBUILDER_ASSETS)" || echo 'KUBEBUILDER_ASSETS is not set: every test here is skipped (setup-envtest gets the binaries)' >&2
-	@$(PYTEST) -q tests/kube
+	@$(PYTEST) -q -n 2 --dist loadscope --no-loadscope-reorder tests/kube
 
 test-compose: .venv/dev.stamp ## Build the image and run docker-compose.yml on podman, as root; KVBERTH_TEST_BUILD_FLAGS is passed to the build
 	@echo '== containers: the image, and the stack of docker-compose.yml'

@@ -27,7 +27,8 @@ from support.waiting import until
 
 async def caches(world: Stage) -> dict[str, Json]:
     """The pods of the caches, by node."""
-    return {pod["spec"]["nodeName"]: pod for pod in await items(world.client, PODS, world.namespace, OURS)}
+    found = await items(world.client, PODS, world.namespace, OURS)
+    return {pod["spec"]["nodeName"]: pod for pod in found if "nodeName" in pod["spec"]}
 
 
 def uid(pod: Json) -> str:

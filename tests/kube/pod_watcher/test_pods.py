@@ -134,6 +134,7 @@ async def test_the_gate_tells_its_end_and_other_pods_are_not_spoken_of(
     assert (by_name["cache"].role, by_name["cache"].kvcache) == (PodRole.CACHE, "kv")
     assert (by_name["mounts"].role, by_name["mounts"].model) == (PodRole.ENGINE, None)
     assert by_name["mounts"].workload is None
+    await until(lambda: heard.node(node) is not None)
     await until(lambda: heard.node(node).requested.cpu_millis == 250 + 250 + 1000)
     assert by_name["mounts"].gate is None
 
