@@ -18,6 +18,7 @@ from kvberth.bus import Bus, BusSettings, Liveness, Row, View
 from kvberth.kube.client import Call, Client
 from kvberth.kube.resources import DEPLOYMENTS, NODES, PODS, SERVICE_ACCOUNTS, Resource
 from kvberth_schemas import subjects
+from kvberth_schemas.events import NodeChangedV1, Resources
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import Entity, EventSubject, Service, events_of
 from support.waiting import until
@@ -49,6 +50,11 @@ class Heard:
 
     def node(self, name: str) -> Any:
         return self.event(subjects.node(name))
+
+    def requested(self, name: str) -> Resources:
+        """What pods ask of a node; nothing of one that is not known yet."""
+        event = self.node(name)
+        return event.requested if isinstance(event, NodeChangedV1) else Resources()
 
     def spec(self, namespace: str, name: str) -> Any:
         return self.event(subjects.spec(namespace, name))

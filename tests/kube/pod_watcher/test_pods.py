@@ -109,13 +109,13 @@ async def test_a_pod_that_ended_for_good_is_gone_although_its_object_stays(
     await deploy_engine(client, namespace, selector)
     await until(lambda: any(isinstance(one, PodScheduledV1) for one in heard.living(namespace)))
     (pod,) = heard.living(namespace)
-    await until(lambda: heard.node(node).requested.gpus == 1)
+    await until(lambda: heard.requested(node).gpus == 1)
     status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
     await merge(client, PODS, namespace, pod.name, {"status": status}, subresource="status")
     await until(lambda: isinstance(heard.pods(namespace)[pod.uid], PodGoneV1))
     assert "low on resource: memory" in heard.pods(namespace)[pod.uid].why
     await until(lambda: len(heard.living(namespace)) == 1)
-    await until(lambda: heard.node(node).requested.gpus == 1)
+    await until(lambda: heard.requested(node).gpus == 1)
 
 
 async def test_the_gate_tells_its_end_and_other_pods_are_not_spoken_of(
@@ -134,8 +134,7 @@ async def test_the_gate_tells_its_end_and_other_pods_are_not_spoken_of(
     assert (by_name["cache"].role, by_name["cache"].kvcache) == (PodRole.CACHE, "kv")
     assert (by_name["mounts"].role, by_name["mounts"].model) == (PodRole.ENGINE, None)
     assert by_name["mounts"].workload is None
-    await until(lambda: heard.node(node) is not None)
-    await until(lambda: heard.node(node).requested.cpu_millis == 250 + 250 + 1000)
+    await until(lambda: heard.requested(node).cpu_millis == 250 + 250 + 1000)
     assert by_name["mounts"].gate is None
 
     message = '{"kvberth": "gate", "outcome": "open", "reason": "SocketAnswered", "waited_s": 0.4}'
