@@ -107,7 +107,7 @@ class Planner:
             self._seconds.record(asyncio.get_running_loop().time() - started)
             taken, undone = await self._take(namespace, result.steps)
             self._backend.settle(namespace)
-            self._remember(namespace, result, taken, freshness, now)
+            self._remember(namespace, result, taken, freshness, self._now())
             if undone:  # what this plan says of them is not so, but what the next one says is
                 self._recheck[namespace] = now
             self._say(namespace, result, untold=undone | (result.undecided if live is None else frozenset()))
