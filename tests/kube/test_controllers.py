@@ -104,6 +104,10 @@ async def move(client: Client, namespace: str, stays: str, leaves: str, enters: 
         await applier.apply(where, following(stays, enters))
         await until(lambda: set(on_nodes()) == {stays, enters})
         assert on_nodes()[stays] == before[stays]
-    stored = await get(client, DAEMON_SETS, namespace, "cache")
-    assert stored["status"]["desiredNumberScheduled"] == 2
+
+    async def counted() -> bool:
+        stored = await get(client, DAEMON_SETS, namespace, "cache")
+        return bool(stored["status"]["desiredNumberScheduled"] == 2)
+
+    await until(counted)
     await applier.delete(where)

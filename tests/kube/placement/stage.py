@@ -198,7 +198,7 @@ async def stage(
         bus, watcher = await stack.enter_async_context(speaker(url, Service.POD_WATCHER, None, entities))
         agents = {}
         for node in nodes:
-            one = speaker(url, Service.NODE_AGENT, node, (Entity.SOCKET,))
+            one = speaker(url, Service.NODE_AGENT, node, (Entity.SOCKET, Entity.HEALTH))
             agents[node] = (await stack.enter_async_context(one))[1]
         wants = await stack.enter_async_context(bus.view([wants_of(WantKind.DIR)]))
         statuses = await stack.enter_async_context(bus.view([events_of(Entity.STATUS)]))

@@ -20,6 +20,8 @@ from kvberth.placement.reasons import Reason
 from kvberth.placement.restarts import SETTLE
 from kvberth.placement.service import now
 from kvberth.placement.steps import Restart
+from kvberth_schemas import subjects
+from kvberth_schemas.events import CacheHealthV1, HealthReason, Verdict
 from kvberth_schemas.wants import Why
 from support.placement_world import GI, manifest
 from support.waiting import until
@@ -152,7 +154,7 @@ async def test_a_cache_that_hangs_is_ended_with_its_pod_and_no_other(world: Stag
         kvcache="kv",
         uid="uid-kv",
         node=a,
-        reason=Reason.OUTDATED,
+        reason=Reason.HUNG,
         message="",
         cause=None,
         why=Why.HUNG,
@@ -165,6 +167,45 @@ async def test_a_cache_that_hangs_is_ended_with_its_pod_and_no_other(world: Stag
     assert await restart(cluster, Leaving(cluster, now), world.namespace, hangs) is None, "no budget keeps what hangs"
     assert await restart(cluster, Leaving(cluster, now), world.namespace, hangs) is None, "twice changes nothing"
     assert sorted(await _ending(world)) == ["hangs"]
+
+
+async def test_a_cache_that_answers_nothing_for_its_time_gets_another_pod(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache(hungRestartSeconds=1)
+        await world.engines()
+        await world.serving(a)
+        before = uid((await caches(world))[a])
+        probe(world, a, before, HealthReason.HUNG)
+        await world.says("Healthy", "Hung")
+
+        async def another() -> bool:
+            found = (await caches(world)).get(a)
+            return found is not None and uid(found) != before and "deletionTimestamp" not in found["metadata"]
+
+        await until(another)
+        after = uid((await caches(world))[a])
+        probe(world, a, after, HealthReason.PROVEN)
+        await world.serving(a)
+        await world.says("Healthy", "Proven")
+        assert len(deleted_pods(world)) == 1
+
+
+def probe(world: Stage, node: str, incarnation: str, reason: HealthReason) -> None:
+    """What the agent of a node finds out about a cache that it had proven before."""
+    proven = reason is HealthReason.PROVEN
+    event = CacheHealthV1(
+        cache="kv",
+        namespace=world.namespace,
+        node=node,
+        incarnation=incarnation,
+        verdict=Verdict.HEALTHY if proven else Verdict.FAILED,
+        reason=reason.value,
+        message="",
+        last_proof=now(),
+    )
+    world.mirror.agents[node].put(subjects.health(node, world.namespace, "kv"), event)
 
 
 async def _ending(world: Stage) -> list[str]:
