@@ -123,6 +123,8 @@ def _remark(outcome: Outcome, name: str, cache: Cache) -> str:
         return f"open to every user of the node: {some(sorted(strangers))} not in group {SOCKET_GROUP}"
     if name in outcome.following.ending and name not in outcome.following.bound:
         return "kept: its engine is ending"
+    if cache.process is not None and cache.process.pod is not None:
+        return ""  # a pod tells itself what it was made from
     spec, wanted = outcome.item.spec, cache.wanted
     size = _size(spec, wanted.pool) if spec is not None and wanted is not None else None
     if wanted is not None and size is not None and size != wanted.size_bytes:

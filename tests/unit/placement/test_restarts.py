@@ -149,6 +149,14 @@ def test_a_cache_that_lost_its_engine_is_left_as_it_is(outdated: World) -> None:
     assert told(outdated.act()) == ["restart b"]
 
 
+def test_a_pod_that_somebody_else_replaced_runs_with_the_new_size_and_needs_nothing(outdated: World) -> None:
+    outdated.kvcache(memory="64Gi")
+    for node in NODES:
+        renew(outdated, node)
+    assert told(outdated.act()) == []
+    assert [outdated.row(node).message for node in NODES] == [""] * 3
+
+
 def test_what_was_at_rest_is_looked_at_once_its_manifest_is_another(outdated: World) -> None:
     outdated.revisions["kv"] = {"": "old"}
     index = outdated.index()
