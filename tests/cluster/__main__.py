@@ -23,6 +23,7 @@ KINDS = (
     "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,"
     "validatingadmissionpolicies,validatingadmissionpolicybindings"
 )
+SINCE_1_36 = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 
 
 def main() -> int:
@@ -108,7 +109,9 @@ def uninstall(settings: Settings) -> str:
     """Uninstall; what is left of ours."""
     say("uninstalling: kubectl delete -k k8s/overlays/default")
     kubectl(settings, "delete", "-k", str(OVERLAY), "--ignore-not-found", f"--timeout={READY_WITHIN_S}s")
-    found = kubectl(settings, "get", KINDS, "-l", OURS, "--ignore-not-found", "-o", "name", quiet=True)
+    served = kubectl(settings, "api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name", quiet=True)
+    kinds = ",".join((KINDS, *(kind for kind in SINCE_1_36 if kind in served)))
+    found = kubectl(settings, "get", kinds, "-l", OURS, "--ignore-not-found", "-o", "name", quiet=True)
     return ", ".join(found.split())
 
 
