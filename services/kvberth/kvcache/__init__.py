@@ -29,7 +29,7 @@ from kvberth.kvcache.paths import (
     socket_path,
     socket_path_complaint,
 )
-from kvberth.kvcache.spec import CacheSize, GateSpec, KVCacheSpec, PlacementSpec, PoolSpec
+from kvberth.kvcache.spec import CacheSize, GateSpec, KVCacheSpec, PlacementSpec, PoolSpec, Variable
 from kvberth_schemas.manifests import Complaint
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "PoolSpec",
     "Reason",
     "Rival",
+    "Variable",
     "as_resources",
     "assign",
     "cache_set_name",

@@ -22,6 +22,7 @@ from kvberth.kvcache.spec import (
     GateSpec,
     KVCacheSpec,
     PlacementSpec,
+    Variable,
 )
 from kvberth_schemas.manifests import DEFAULT_NAMESPACE, Complaint, KVCacheFields, KVCacheManifest
 from kvberth_schemas.manifests.kvcache import KIND
@@ -144,15 +145,19 @@ def _against_annotations(annotations: AnnotationValues, placement: PlacementSpec
         findings.complain(annotation_path(GPU_TYPE), problem, "keep one of them")
 
 
-def _env(block: CacheBlock, findings: Findings) -> tuple[tuple[str, str], ...]:
-    values: dict[str, str] = {}
-    for index, variable in enumerate(block.env):
-        if variable.name in values:
-            findings.complain(f"{block.path}.env[{index}].name", f"{variable.name} is set twice", "keep one of them")
-        if variable.value_from is not None:
-            findings.notes.append(f"{block.path}.env[{index}].valueFrom is for Kubernetes only")
-        values[variable.name] = variable.value or ""
-    return tuple(values.items())
+def _env(block: CacheBlock, findings: Findings) -> tuple[Variable, ...]:
+    found: dict[str, Variable] = {}
+    for index, item in enumerate(block.env):
+        path, name = f"{block.path}.env[{index}]", item.name
+        if name in found:
+            findings.complain(f"{path}.name", f"{name} is set twice", "keep one of them")
+        if item.value_from is not None and item.value:
+            findings.complain(f"{path}.valueFrom", "stands beside a value", "keep one of them")
+        if item.value_from is not None:
+            where = "is resolved on Kubernetes only: on bare machines"
+            findings.notes.append(f"{path}.valueFrom {where} {name} is left out")
+        found[name] = Variable(name, item.value or "", item.value_from)
+    return tuple(found.values())
 
 
 def _block_store(fields: KVCacheFields, findings: Findings) -> int | None:

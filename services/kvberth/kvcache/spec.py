@@ -1,8 +1,9 @@
 """What a KVCache asks for, after both generations of its manifest became one. Data only; decides nothing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from kvberth_schemas.manifests import Complaint, Toleration
 
@@ -47,6 +48,15 @@ class CacheSize:
 
 
 @dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable of the caches: a value, or the `valueFrom` of Kubernetes as it was written."""
+
+    name: str
+    value: str = ""
+    value_from: Mapping[str, Any] | None = field(default=None, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSpec:
     """The caches on one kind of GPU node."""
 
@@ -78,7 +88,7 @@ class KVCacheSpec:
     anti_affinity: bool
     image: str
     image_pull_policy: str
-    env: tuple[tuple[str, str], ...]
+    env: tuple[Variable, ...]
     size: CacheSize
     service_port: int
     metadata_mode: MetadataMode

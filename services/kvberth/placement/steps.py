@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kvberth.kvcache import CacheSize, GateSpec
+from kvberth.kvcache import CacheSize, GateSpec, Variable
 from kvberth.placement.reasons import Reason
 from kvberth.placement.snapshot import Arrivals, AtRest, Held, Needs, WorkloadKey
 from kvberth_schemas.events import KVCacheStatusV1
@@ -30,7 +30,7 @@ class Place(Step):
 
     pool: str
     size: CacheSize
-    env: tuple[tuple[str, str], ...]
+    env: tuple[Variable, ...]
     gate: GateSpec
     needs: Needs
 

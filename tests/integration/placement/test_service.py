@@ -119,6 +119,17 @@ async def test_a_cache_whose_engine_does_not_return_is_removed_when_its_linger_e
         await until(lambda: found.wanted("a") == "stop", within_s=8.0)  # looked at every 5 s, that would be after 10 s
 
 
+async def test_a_cache_is_asked_for_with_the_variables_that_are_known_here(server, state):
+    async with cluster(server.url) as found, placement(server.url, state):
+        begin(found)
+        env = [{"name": "GLOG_v", "value": "11"}, {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a"}}}]
+        found.world.kvcache(spec={"cacheSpec": {"memory": "72Gi", "env": env}})
+        found.publish()
+        await until(lambda: found.wanted("a") == "run")
+        assert found.want(WantKind.CACHE, "a").env == {"GLOG_v": "11"}
+        await until(lambda: "env[1].valueFrom is resolved on Kubernetes only" in _message(found, "Accepted"))
+
+
 async def test_a_restart_takes_over_what_was_asked_for_and_changes_nothing(server, state):
     async with cluster(server.url) as found:
         async with placement(server.url, state):

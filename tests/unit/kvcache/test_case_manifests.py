@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kvberth.kvcache import door_complaints, kind_of, node_complaints, normalise
+from kvberth.kvcache import Variable, door_complaints, kind_of, node_complaints, normalise
 from kvberth_schemas.manifests import RawObject, load_documents
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -261,7 +261,7 @@ def test_the_defaults_of_a_minimal_kvcache_are_told() -> None:
 def test_fields_without_effect_are_told() -> None:
     spec = normalise(one("M09", "shared-kv").raw)
     assert spec.size_bytes == 36 * 2**30
-    assert spec.env == (("GLOG_v", "11"),)
+    assert spec.env == (Variable("GLOG_v", "11"),)
     assert [note.split(" ")[0] for note in spec.notes] == [
         "spec.metadata.etcd.image",
         "spec.metadata.etcd.replicas",

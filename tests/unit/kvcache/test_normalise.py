@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvberth.kvcache import GateSpec, normalise
+from kvberth.kvcache import GateSpec, Variable, normalise
 
 GI, MI = 2**30, 2**20
 AIBRIX = "kvcache.orchestration.aibrix.ai"
@@ -201,11 +201,22 @@ def test_known_fields_without_effect_are_notes(spec_of: Any) -> None:
     ]
 
 
-def test_a_variable_from_elsewhere_is_kept_by_name_and_told(spec_of: Any) -> None:
-    env = [{"name": "A", "valueFrom": {"fieldRef": {}}}, {"name": "B", "value": "b"}]
+def test_a_variable_from_elsewhere_is_kept_as_it_is_and_told(spec_of: Any) -> None:
+    source = {"secretKeyRef": {"name": "tokens", "key": "cache", "optional": True}}
+    env = [{"name": "A", "valueFrom": source}, {"name": "B", "value": "b"}, {"name": "C"}]
     spec = spec_of(spec={"cacheSpec": {"image": "v", "env": env}})
-    assert spec.env == (("A", ""), ("B", "b"))
-    assert spec.notes == ("spec.cacheSpec.env[0].valueFrom is for Kubernetes only",)
+    assert spec.env == (Variable("A", value_from=source), Variable("B", "b"), Variable("C", ""))
+    assert spec.notes == (
+        "spec.cacheSpec.env[0].valueFrom is resolved on Kubernetes only: on bare machines A is left out",
+    )
+
+
+def test_a_variable_has_one_source(spec_of: Any) -> None:
+    env = [{"name": "A", "value": "", "valueFrom": {"fieldRef": {}}}, {"name": "B", "value": "b", "valueFrom": {}}]
+    spec = spec_of(spec={"cache": {"image": "v", "env": env}})
+    assert [complaint.sentence() for complaint in spec.complaints] == [
+        "spec.cache.env[1].valueFrom: stands beside a value; keep one of them"
+    ]
 
 
 def test_pools_take_what_they_do_not_say_from_the_kvcache(spec_of: Any) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from kvberth.kvcache import CacheSize, normalise
+from kvberth.kvcache import CacheSize, Variable, normalise
 from kvberth.placement.apply.kubernetes import budgets
 from kvberth.placement.apply.kubernetes.children import Apply, Blocked, Create, Delete, ours, taken, writes
 from kvberth.placement.apply.kubernetes.compare import differences
@@ -48,7 +48,7 @@ SET = CacheSet(
     image="vineyardd:1",
     pull_policy="IfNotPresent",
     size=CacheSize(Decimal(2), 72 * GI, 68 * GI),
-    env=(("A", "1"),),
+    env=(Variable("A", "1"),),
     tolerations=frozenset({GPU, SPOT}),
     rpc=True,
     priority=Priority("gpu-online", 1000),
@@ -70,6 +70,23 @@ def asked(*nodes: str, pool: str = "", needs: Needs | None = None) -> dict[str, 
     common = {"why": Why.WANTED, "uid": "uid-kv", "size_bytes": 1, "memory_bytes": 1, "cpu_millis": 1}
     one = Wanted(run=True, pool=pool, gate=spec.gate, directory=True, since=NOW, cause=None, needs=needs, **common)
     return dict.fromkeys(nodes, one)
+
+
+def test_variables_reach_the_cache_as_the_manifest_names_them() -> None:
+    source = {"fieldRef": {"fieldPath": "metadata.name"}}
+    env = (Variable("B", value_from=source), Variable("A", "$(B)"), Variable("C"))
+    (container,) = daemon_set(replace(SET, env=env)).body["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [
+        {"name": "B", "valueFrom": source},
+        {"name": "A", "value": "$(B)"},
+        {"name": "C", "value": ""},
+    ]
+
+
+def test_a_variable_from_elsewhere_makes_another_pod() -> None:
+    one, other = ({"secretKeyRef": {"name": "s", "key": key}} for key in "ab")
+    hashes = {set_hash(replace(SET, env=(Variable("A", value_from=source),))) for source in (one, other)}
+    assert len(hashes | {set_hash(replace(SET, env=(Variable("A"),)))}) == 3
 
 
 def test_every_node_has_a_term_of_its_own() -> None:

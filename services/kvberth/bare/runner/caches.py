@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kvberth.bare.process.start import Command, StartError
+from kvberth.bare.runner.engines import env_fault, manifest_env
 from kvberth.bare.runner.readiness import Answer
 from kvberth.bare.runner.record import Key, Record
 from kvberth.kvcache import paths
@@ -43,12 +44,15 @@ def cache_command(root: Path, record: Record, log: Path) -> Command:
     """Give the command of a cache's next life, and make its directory.
 
     Raises:
-        StartError: no vineyardd is installed, or the directory can't be made.
+        StartError: no vineyardd is installed, the directory can't be made, or no process can have a variable of it.
     """
     want = record.want
     assert isinstance(want, CacheWantV1)
     assert record.incarnation is not None  # given with the life
     socket = cache_socket(root, record.key)
+    env = manifest_env(want.env)
+    if (fault := env_fault(env)) is not None:
+        raise StartError(fault)
     try:
         program = find_vineyardd()
         _check_directory(socket.parent)
@@ -61,7 +65,7 @@ def cache_command(root: Path, record: Record, log: Path) -> Command:
         *(str(program), "--socket", str(socket), "--size", str(want.size_bytes)),
         *("--meta", "local", "--rpc=false", "--compression=false", "--deployment", record.incarnation),
     )
-    return Command(argv, {"PATH": _NO_PROGRAMS, "GLOG_logtostderr": "1"}, log)
+    return Command(argv, {**env, "PATH": _NO_PROGRAMS, "GLOG_logtostderr": "1"}, log)
 
 
 async def cache_answers(root: Path, record: Record) -> Answer:

@@ -46,12 +46,17 @@ def engine_command(root: Path, record: Record, argv: tuple[str, ...], log: Path)
 
 def engine_env(want: EngineWantV1, root: Path) -> dict[str, str]:
     """Give the variables of the manifest, with the socket's path as it is on this node. Pure."""
-    env = {name: value for name, value in want.env.items() if not name.startswith(_LOADERS)}
+    env = manifest_env(want.env)
     if is_legacy(env):
         mapped = _mapped_socket(env, want.sockets, root)
         if mapped is not None:
             env[SOCKET_VARIABLE] = str(mapped)
     return env
+
+
+def manifest_env(env: Mapping[str, str]) -> dict[str, str]:
+    """Give the variables of a manifest that a process gets here. Pure."""
+    return {name: value for name, value in env.items() if not name.startswith(_LOADERS)}
 
 
 def env_fault(env: Mapping[str, str]) -> str | None:

@@ -211,7 +211,7 @@ def _run(namespace: str, step: Place, term: int) -> CacheWantV1:
         size_bytes=step.size.size_bytes,
         memory_bytes=step.size.memory_bytes,
         cpu_millis=cpu_millis(step.size),
-        env=dict(step.env),
+        env={item.name: item.value for item in step.env if item.value_from is None},
     )
 
 

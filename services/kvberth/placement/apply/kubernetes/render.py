@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from kvberth.kube import Target
 from kvberth.kube.resources import DAEMON_SETS, KVCACHES, SERVICES
-from kvberth.kvcache import SOCKET_GROUP, CacheSize, KVCacheSpec, cache_set_name, host_directory, rpc_service_name
+from kvberth.kvcache import (
+    SOCKET_GROUP,
+    CacheSize,
+    KVCacheSpec,
+    Variable,
+    cache_set_name,
+    host_directory,
+    rpc_service_name,
+)
 from kvberth.placement.apply.kubernetes.script import DIRECTORY, RPC_PORT, cache_script
 from kvberth.placement.snapshot import Priority
 from kvberth.placement.tolerated import Tolerated
@@ -54,7 +62,7 @@ class CacheSet:
     image: str
     pull_policy: str
     size: CacheSize
-    env: tuple[tuple[str, str], ...]
+    env: tuple[Variable, ...]
     tolerations: frozenset[Tolerated]
     rpc: bool
     priority: Priority
@@ -204,7 +212,8 @@ def set_hash(wanted: CacheSet) -> str:
     What follows from engines is left out, which come and go: where and how it is scheduled, and RPC.
     """
     script = cache_script(wanted.size.size_bytes, rpc=False)
-    parts = [wanted.image, wanted.size.memory_bytes, str(wanted.size.cpu), wanted.env, script]
+    env = [(item.name, item.value if item.value_from is None else item.value_from) for item in wanted.env]
+    parts = [wanted.image, wanted.size.memory_bytes, str(wanted.size.cpu), env, script]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -248,7 +257,7 @@ def _container(wanted: CacheSet) -> Json:
         "image": wanted.image,
         "imagePullPolicy": wanted.pull_policy,
         "command": ["sh", "-c", cache_script(wanted.size.size_bytes, rpc=wanted.rpc)],
-        "env": [{"name": name, "value": value} for name, value in wanted.env],
+        "env": [_variable(item) for item in wanted.env],
         "resources": {"requests": dict(amounts), "limits": dict(amounts)},
         "volumeMounts": [{"name": "cache", "mountPath": DIRECTORY}],
         "securityContext": {
@@ -261,6 +270,11 @@ def _container(wanted: CacheSet) -> Json:
         container["ports"] = [{"name": "rpc", "containerPort": RPC_PORT, "protocol": "TCP"}]
         container["readinessProbe"] = {"tcpSocket": {"port": RPC_PORT}, "periodSeconds": 1}
     return container
+
+
+def _variable(item: Variable) -> Json:
+    source = {"value": item.value} if item.value_from is None else {"valueFrom": item.value_from}
+    return {"name": item.name, **source}
 
 
 def _required(nodes: tuple[str, ...]) -> Json:
