@@ -54,7 +54,7 @@ def successors_of(node: str, following: Following, successors: Iterable[str]) ->
 def rested(seen: Arrivals, following: Following, resting: AtRest | None) -> Arrivals:
     """Return what is to be remembered: engines at rest are remembered as such."""
     at_rest = resting.engines if resting is not None else {}
-    engines = {node: _uids(here) for node, here in following.bound.items() if node not in at_rest}
+    engines = {node: _uids(following.bound[node]) for node in following.bound.keys() - at_rest.keys()}
     return Arrivals(engines, seen.successors)
 
 

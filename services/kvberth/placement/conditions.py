@@ -63,16 +63,21 @@ def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tu
     found = (accepted, placed, sockets, healthy, metadata, ready)
     previous = outcome.snapshot.memory.statuses.get(outcome.item.name)
     known = previous.conditions if previous is not None and previous.uid == outcome.item.uid else ()
-    since = {(old.type, old.status): old.since for old in known}
-    return tuple(
-        Condition(
-            type=item.type,
-            status=item.status,
-            reason=item.reason.value,
-            message=item.message,
-            since=since.get((item.type, item.status), now),
-        )
-        for item in found
+    before = {old.type: old for old in known}
+    return tuple(_dated(item, before.get(item.type), now) for item in found)
+
+
+def _dated(found: Finding, before: Condition | None, now: datetime) -> Condition:
+    """Return a finding as a condition; most are what they were, and making one costs more than comparing."""
+    same = before is not None and before.status is found.status
+    if before is not None and same and before.reason == found.reason and before.message == found.message:
+        return before
+    return Condition(
+        type=found.type,
+        status=found.status,
+        reason=found.reason.value,
+        message=found.message,
+        since=before.since if before is not None and same else now,
     )
 
 

@@ -7,6 +7,7 @@ Whatever is not known for sure keeps it. Nothing here is decided without the liv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from kvberth.placement.arrivals import successors_of
 from kvberth.placement.calm import Allowance
@@ -50,6 +51,8 @@ def removals(
     item: KVCache, candidates: Candidates, engines: Membership, snapshot: Snapshot, retry: timedelta, now: datetime
 ) -> Removals:
     """Return what may be removed of a KVCache that is not frozen."""
+    if not candidates.caches:
+        return Removals()
     judge = _Judge(item, engines, snapshot, retry, now)
     judge.successors, judge.held = candidates.successors, candidates.held
     for node in sorted(candidates.caches):
@@ -80,9 +83,12 @@ class _Judge:
         self._swapped = False
         self.successors = frozenset[str]()
         self.held: Mapping[str, Held] = {}
-        caches = snapshot.caches.get(item.name, {}).values()
-        self._moving = sum(cache.wanted is not None and cache.wanted.why is Why.MOVED for cache in caches)
-        """Caches that were told to make way for a successor."""
+
+    @cached_property
+    def _moving(self) -> int:
+        """How many caches were told to make way for a successor, by this plan or before."""
+        caches = self._snapshot.caches.get(self._item.name, {}).values()
+        return sum(cache.wanted is not None and cache.wanted.why is Why.MOVED for cache in caches)
 
     def consider(self, node: str, cache: Cache, *, off: bool) -> None:
         cluster = self._snapshot.cluster
@@ -243,7 +249,8 @@ class _Judge:
         )
 
     def _remove(self, node: str, verdict: _Verdict) -> None:
-        self._moving += verdict.why is Why.MOVED
+        if verdict.why is Why.MOVED:
+            self._moving += 1
         self.result.steps.append(
             Remove(
                 kvcache=self._item.name,

@@ -43,6 +43,8 @@ def restarts(
 
     `held` are the nodes on which no step is tried now.
     """
+    if not work.caches:
+        return Restarts()
     judge = _Judge(item, work, snapshot, room, now)
     judge.held = held
     for node in sorted(work.caches):
