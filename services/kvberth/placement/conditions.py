@@ -250,7 +250,7 @@ def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
 def _proof(outcome: Outcome, row: NodeRow) -> Proof:
     if row.state == "missing":
         return Proof(FALSE, Reason.NOT_ANSWERING, "no cache is there")
-    return proof_of(outcome.item.name, row.node, outcome.work.caches.get(row.node, _NO_CACHE), outcome.snapshot)
+    return proof_of(outcome.item, row.node, outcome.work.caches.get(row.node, _NO_CACHE), outcome.snapshot)
 
 
 def _astray(outcome: Outcome) -> tuple[str, ...]:

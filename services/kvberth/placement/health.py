@@ -1,11 +1,11 @@
 """What is known of a cache's health: proven, not proven, or unknown, with the time of the last proof. Pure."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from kvberth.kvcache import KVCacheSpec
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, Snapshot
+from kvberth.placement.snapshot import Cache, KVCache, Snapshot
 from kvberth_schemas.events import ConditionStatus, HealthReason, SocketReadyV1, Verdict
 from kvberth_schemas.quantity import format_bytes
 
@@ -23,7 +23,7 @@ class Proof:
     at: datetime | None = None
 
 
-def proof_of(kvcache: str, node: str, cache: Cache, snapshot: Snapshot) -> Proof:
+def proof_of(item: KVCache, node: str, cache: Cache, snapshot: Snapshot) -> Proof:
     """Return what is proven of a KVCache's cache on a node now. What nobody vouches for any more is unknown."""
     at = _last(node, cache, snapshot)
     where = snapshot.cluster.nodes.get(node)
@@ -40,8 +40,18 @@ def proof_of(kvcache: str, node: str, cache: Cache, snapshot: Snapshot) -> Proof
         return Proof(
             UNKNOWN, HealthReason.NOT_PROBED, f"its daemon is new, and no bytes were put in yet{_since(at)}", at
         )
-    other = _other_size(cache, snapshot.revisions.get(kvcache, {}), said.memory_limit)
-    return Proof(FALSE, Reason.SIZE_DIFFERS, other, at) if other else Proof(TRUE, HealthReason.PROVEN, "", at)
+    size, limit = _expected_size(item, cache, snapshot), said.memory_limit
+    if None not in {size, limit} and size != limit:  # what was asked for never reached the daemon
+        differs = f"configured {format_bytes(size or 0)}, effective {format_bytes(limit or 0)}"
+        return Proof(FALSE, Reason.SIZE_DIFFERS, differs, at)
+    return Proof(TRUE, HealthReason.PROVEN, "", at)
+
+
+def size_of(spec: KVCacheSpec, pool: str) -> int | None:
+    """Return how large a new cache of a pool is, in bytes; None where there is no such pool."""
+    if not spec.pools:
+        return spec.size_bytes
+    return next((item.size.size_bytes for item in spec.pools if item.name == pool), None)
 
 
 def _last(node: str, cache: Cache, snapshot: Snapshot) -> datetime | None:
@@ -55,15 +65,16 @@ def _last(node: str, cache: Cache, snapshot: Snapshot) -> datetime | None:
     return max(said.last_proof, heard)
 
 
-def _other_size(cache: Cache, revisions: Mapping[str, str], limit: int | None) -> str:
-    """What was asked for never reached the daemon: say both. A pod of an older manifest has the size of that."""
+def _expected_size(item: KVCache, cache: Cache, snapshot: Snapshot) -> int | None:
+    """How large the cache that runs must be; None where that is not known, as of a pod of an older manifest."""
     wanted = cache.wanted
-    if wanted is None or not wanted.run or limit is None or wanted.size_bytes in {0, limit}:
-        return ""
+    if wanted is None or not wanted.run or item.spec is None:
+        return None
     pod = cache.process.pod if cache.process is not None else None
-    if pod is not None and (pod.revision is None or pod.revision != revisions.get(wanted.pool)):
-        return ""
-    return f"configured {format_bytes(wanted.size_bytes)}, effective {format_bytes(limit)}"
+    if pod is None:
+        return wanted.size_bytes or None
+    current = snapshot.revisions.get(item.name, {}).get(wanted.pool)
+    return size_of(item.spec, wanted.pool) if pod.revision is not None and pod.revision == current else None
 
 
 def _since(at: datetime | None) -> str:

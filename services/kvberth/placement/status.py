@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from kvberth.kvcache import SOCKET_GROUP, KVCacheSpec
+from kvberth.kvcache import SOCKET_GROUP
 from kvberth.placement.conditions import Outcome, conditions
-from kvberth.placement.health import proof_of
+from kvberth.placement.health import proof_of, size_of
 from kvberth.placement.moves import nodes_of
 from kvberth.placement.snapshot import Cache, Snapshot
 from kvberth.placement.words import more, some
@@ -71,7 +71,7 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
     following = outcome.following
     engines = [*following.bound.get(name, ()), *following.ending.get(name, ())]
     ready = cache.socket if isinstance(cache.socket, SocketReadyV1) else None
-    proof = proof_of(outcome.item.name, name, cache, outcome.snapshot) if state != "missing" else None
+    proof = proof_of(outcome.item, name, cache, outcome.snapshot) if state != "missing" else None
     without = sorted((engine.name, engine.without_cache) for engine in engines if engine.without_cache)
     told = [f"engine {engine} started without its cache ({why})" for engine, why in without]
     return NodeRow(
@@ -126,17 +126,11 @@ def _remark(outcome: Outcome, name: str, cache: Cache) -> str:
     if cache.process is not None and cache.process.pod is not None:
         return ""  # a pod tells itself what it was made from
     spec, wanted = outcome.item.spec, cache.wanted
-    size = _size(spec, wanted.pool) if spec is not None and wanted is not None else None
+    size = size_of(spec, wanted.pool) if spec is not None and wanted is not None else None
     if wanted is not None and size is not None and size != wanted.size_bytes:
         new, old = format_bytes(size), format_bytes(wanted.size_bytes)
         return f"runs with {old}; {new} holds when it is placed anew"
     return ""
-
-
-def _size(spec: KVCacheSpec, pool: str) -> int | None:
-    if not spec.pools:
-        return spec.size_bytes
-    return next((item.size.size_bytes for item in spec.pools if item.name == pool), None)
 
 
 def _not_answering(cache: Cache) -> str:

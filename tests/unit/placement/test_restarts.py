@@ -167,12 +167,20 @@ def test_what_was_at_rest_is_looked_at_once_its_manifest_is_another(outdated: Wo
     assert _restarts(plan(outdated.snapshot_of(index), Policy(), outdated.now)) == ["a"]
 
 
-def test_only_a_pod_of_the_present_manifest_must_have_the_present_size(outdated: World) -> None:
-    for revision, expected in (("old", "SizeDiffers"), ("new", "Proven")):
-        outdated.revisions["kv"] = {"": revision}
-        outdated.health("b", incarnation="pod-b-old", memory_limit=2**28)
-        outdated.plan()
-        assert outdated.row("b").health == expected
+def test_only_a_pod_of_the_present_manifest_must_have_its_size(outdated: World) -> None:
+    outdated.health("b", incarnation="pod-b-old", memory_limit=2**28)
+    outdated.plan()
+    assert outdated.row("b").health == "Proven"
+    outdated.kvcache(memory="64Gi")
+    item = outdated.index().kvcache(NAMESPACE, "kv")
+    assert item is not None
+    assert item.spec is not None
+    for node, size in (("a", item.spec.size_bytes), ("b", 2**28)):
+        renew(outdated, node)
+        outdated.health(node, incarnation=f"pod-{node}-new", memory_limit=size)
+    outdated.plan()
+    assert (outdated.row("a").health, outdated.row("b").health) == ("Proven", "SizeDiffers")
+    assert outdated.condition("Healthy").message == "b: configured 60.8Gi, effective 256Mi"
 
 
 def _restarts(result: Plan) -> list[str]:
