@@ -47,6 +47,11 @@ def worker_fence(kind: FenceKind) -> Fence:
     return _Membarrier(platform.machine()) if kind is FenceKind.MEMBARRIER else lock_fence()
 
 
+def store_fence(kind: FenceKind) -> Fence:
+    """Returns what a writer calls between a body and its valid word: nothing on x86-64, which keeps stores in order."""
+    return no_fence if platform.machine() == "x86_64" else worker_fence(kind)
+
+
 def client_fence(kind: FenceKind) -> Fence:
     """Registers this process for the worker's fences and returns what it calls itself before each re-read.
 

@@ -73,15 +73,18 @@ class BlockingClient:
         with self._turn(timeout_s):
             self._ask(request, "seal_reply")
 
-    def get(self, object_id: int, *, timeout_s: float = 1.0) -> memoryview:
-        """Returns the read-only bytes of a sealed blob; raises ObjectMissing, ObjectNotSealed."""
+    def get(self, object_id: int, *, writable: bool = False, timeout_s: float = 1.0) -> memoryview:
+        """Returns the bytes of a sealed blob; raises ObjectMissing, ObjectNotSealed.
+
+        Sealing does not end the right to write: a blob that is a memory of its own kind may be got `writable` again.
+        """
         request = wire.get_request(object_id)
         with self._turn(timeout_s):
             location = wire.found(self._ask(request, "get_buffers_reply"), object_id)
             view = None if location is None else self._view(location)
         if view is None:
             raise ObjectMissing(self._stream.path, f"there is no blob {object_id}")
-        return view.toreadonly()
+        return view if writable else view.toreadonly()
 
     def delete(self, object_ids: Sequence[int], *, timeout_s: float = 1.0) -> None:
         """Deletes blobs, sealed or not; missing ones and those that a metadata object still names are passed over."""

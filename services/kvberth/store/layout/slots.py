@@ -20,6 +20,8 @@ KEY, GENERATION, LENGTH, CHECKSUM, HOLDER, GRANT, LAYOUT, SHARD, DEADLINE, LAST_
 )  # fmt: skip
 
 _HEADER = struct.Struct("=32sQQQ16sQQIIQQQQ")
+BODY = struct.Struct("=32sQQQ")
+"""Key, generation, length and checksum: what a reader looks at."""
 assert _HEADER.size == 8 * WORDS
 
 

@@ -1,0 +1,121 @@
+"""The index in shared memory: from a key to its slot, by open addressing. Written by the worker, probed by all.
+
+A hint and no more: a reader that looks while an entry moves may miss it, and may see words of two entries. It never
+takes that for a hit, because the slot's own header must say the same. Places are probed in order, 16 at most.
+"""
+
+from collections.abc import Iterator
+
+from kvberth.store.layout import entries
+from kvberth.store.layout.entries import ENTRY, Entry
+from kvberth.store.memory import INDEX_SEQUENCE, StoreMemory
+
+PROBES = 16
+_WORDS = 8
+
+
+class Index:
+    """The entries of one store."""
+
+    def __init__(self, memory: StoreMemory) -> None:
+        self._memory = memory
+        self._words = memory.entry_words
+        self._bytes = memory.index[memory.geometry.entries_at : memory.geometry.index_bytes]
+        self._buckets = memory.geometry.buckets
+
+    def find(self, key: bytes) -> Entry | None:
+        """Returns the entry with this key; what it says must still be compared with the slot's header."""
+        mask = self._buckets - 1
+        place = int.from_bytes(key[:8], "little") & mask
+        unpack, table = ENTRY.unpack_from, self._bytes
+        for _ in range(PROBES):
+            found, generation, slot, shards, _check = unpack(table, place * ENTRY.size)
+            if not slot:
+                return None
+            if found == key:
+                return Entry(found, generation, slot - 1, shards)
+            place = (place + 1) & mask
+        return None
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether a restarted worker is filling the index: nothing is found meanwhile."""
+        return bool(self._memory.worker_words[INDEX_SEQUENCE] % 2)
+
+    # --- for the worker alone -----------------------------------------------------------------------------------------
+
+    def has_room(self, key: bytes) -> bool:
+        """Whether `insert` would find a place for a key that is not there yet."""
+        return self._free_place(key) is not None
+
+    def insert(self, entry: Entry) -> bool:
+        """Adds an entry whose key is not there; False: the 16 places from its home on are taken."""
+        place = self._free_place(entry.key)
+        if place is None:
+            return False
+        self._write(place, entries.encode(entry))
+        return True
+
+    def remove(self, key: bytes) -> bool:
+        """Removes the key's entry and moves those behind it up, so that no probe ends too early."""
+        hole = self._place_of(key)
+        if hole is None:
+            return False
+        mask = self._buckets - 1
+        place = hole
+        while True:
+            place = (place + 1) & mask
+            entry = entries.decode(self._bytes, place * ENTRY.size)
+            if entry is None or place == hole:
+                break
+            if (place - entries.home(entry.key, self._buckets)) & mask >= (place - hole) & mask:
+                self._write(hole, entries.encode(entry))
+                hole = place
+        self._words[hole * _WORDS + entries.SLOT] = 0
+        return True
+
+    def rebuild(self, live: list[Entry]) -> list[Entry]:
+        """Empties the index and fills it again; returns the entries that found no place. Lookups miss meanwhile."""
+        words = self._memory.worker_words
+        words[INDEX_SEQUENCE] |= 1
+        for place in range(self._buckets):
+            self._words[place * _WORDS + entries.SLOT] = 0
+        left_out = [entry for entry in live if not self.insert(entry)]
+        words[INDEX_SEQUENCE] += 1
+        return left_out
+
+    def all(self) -> list[tuple[int, Entry, bool]]:
+        """Every entry with its place, and whether its check word is right."""
+        found = []
+        for place in range(self._buckets):
+            entry = entries.decode(self._bytes, place * ENTRY.size)
+            if entry is not None:
+                found.append((place, entry, self._words[place * _WORDS + entries.CHECK] == entries.check_word(entry)))
+        return found
+
+    def _write(self, place: int, entry: bytes) -> None:
+        at = place * ENTRY.size
+        self._words[place * _WORDS + entries.SLOT] = 0
+        self._bytes[at : at + 40] = entry[:40]
+        self._bytes[at + 48 : at + 64] = entry[48:]
+        self._words[place * _WORDS + entries.SLOT] = int.from_bytes(entry[40:48], "little")
+
+    def _probe(self, key: bytes) -> Iterator[int]:
+        start, mask = entries.home(key, self._buckets), self._buckets - 1
+        for step in range(PROBES):
+            yield (start + step) & mask
+
+    def _free_place(self, key: bytes) -> int | None:
+        for place in self._probe(key):
+            if not self._words[place * _WORDS + entries.SLOT]:
+                return place
+        return None
+
+    def _place_of(self, key: bytes) -> int | None:
+        for place in self._probe(key):
+            entry = entries.decode(self._bytes, place * ENTRY.size)
+            if entry is None:
+                return None
+            if entry.key == key:
+                return place
+        return None

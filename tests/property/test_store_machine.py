@@ -1,0 +1,264 @@
+"""A store that is filled, read, emptied, damaged and killed at any word it writes, against a model.
+
+After every step: the books add up, a stranger who walks the headers finds the same, and no reader ever gets a wrong
+byte. What a worker was killed at is found again by the next one, or was never promised to anybody.
+"""
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kvberth.store.blockstore import BlockStore, Granted
+from kvberth.store.layout.geometry import PAGE
+from kvberth.store.layout.rings import Outcome
+from kvberth.store.layout.slots import SlotState
+from kvberth.store.memory import StoreMemory
+from kvberth.store.reader import Hit, Reader
+from kvberth.store.walk import walk
+from support.store_memory import SMALL, content, key_of, small_memory
+
+SLOT_PAGES = {21: 1, 22: 3, 23: 16}
+"""Layouts, by the pages of their slots."""
+numbers = st.integers(0, 60)
+layouts = st.sampled_from(sorted(SLOT_PAGES))
+holders = st.sampled_from([b"first  client...", b"second client..."])
+
+
+class Killed(Exception):  # noqa: N818 - what happened to the worker
+    """The worker is killed at this write."""
+
+
+@dataclass
+class Mortal:
+    """Lets the worker write so many words more; then it is killed before the next one."""
+
+    memory: StoreMemory
+    left: int | None = None
+    writers: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("set_word", "set_bytes", "set_extent"):
+            self.writers[name] = getattr(self.memory, name)
+            setattr(self.memory, name, self._fused(name))
+
+    def _fused(self, name: str) -> Any:
+        def write(*arguments: object) -> None:
+            if self.left is not None:
+                if self.left == 0:
+                    raise Killed
+                self.left -= 1
+            self.writers[name](*arguments)
+
+        return write
+
+
+class Store(RuleBasedStateMachine):
+    """One worker, a reader with leases, clients with grants; a clock that only rules move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 10**12
+        self.memory = small_memory()
+        self.mortal = Mortal(self.memory)
+        self.reader = Reader(self.memory, client=0, clock=lambda: self.now)
+        self.live: set[bytes] = set()
+        self.layout_of: dict[bytes, int] = {}
+        self.leased: list[Hit] = []
+        self.grants: list[tuple[bytes, int, Granted]] = []
+        self.damaged: set[bytes] = set()
+        self.gone_before = 0
+        self.unheard = 0
+        self.start()
+
+    def start(self) -> None:
+        self.store = BlockStore(self.memory, clock=lambda: self.now)
+        for layout, pages in SLOT_PAGES.items():
+            self.store.register(layout, pages * PAGE)
+        self.gone_before = 0
+
+    def length(self, key: bytes) -> int:
+        return SLOT_PAGES[self.layout_of[key]] * PAGE - key[0]
+
+    def key(self, number: int, layout: int) -> bytes:
+        key = key_of(number * 100 + layout)  # the layout's fingerprint is part of a key
+        self.layout_of[key] = layout
+        return key
+
+    # --- what is done -------------------------------------------------------------------------------------------------
+
+    @rule(number=numbers, layout=layouts)
+    def put(self, number: int, layout: int) -> None:
+        key = self.key(number, layout)
+        outcome = self.store.put(layout, key, content(key, self.length(key)))
+        event(f"put: {outcome.name}")
+        assert (outcome is Outcome.PRESENT) == (key in self.live)
+        if outcome is Outcome.STORED:
+            self.live.add(key)
+
+    @rule(number=numbers, layout=layouts, count=st.integers(2, 40))
+    def put_many(self, number: int, layout: int, count: int) -> None:
+        for each in range(number, number + count):
+            self.put(each, layout)
+            self.forget_evicted()
+
+    @rule(layout=layouts, holder=holders)
+    def grant(self, layout: int, holder: bytes) -> None:
+        granted = self.store.grant(layout, holder, 10**9)
+        if granted is not None:
+            self.grants.append((holder, layout, granted))
+
+    @rule(data=st.data(), number=numbers)
+    @precondition(lambda self: self.grants)
+    def commit(self, data: st.DataObject, number: int) -> None:
+        """A client writes into its slot, whenever it likes, and says so."""
+        at = data.draw(st.integers(0, len(self.grants) - 1))
+        holder, layout, granted = self.grants.pop(at)
+        key = self.key(number, layout)
+        block = content(key, self.length(key))
+        granted.data[: len(block)] = block
+        outcome = self.store.commit(granted.slot, granted.generation, holder, key, len(block))
+        event(f"commit: {outcome.name}")
+        if outcome is Outcome.STORED:
+            assert key not in self.live
+            self.live.add(key)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.grants)
+    def give_up(self, data: st.DataObject) -> None:
+        holder, _, granted = self.grants.pop(data.draw(st.integers(0, len(self.grants) - 1)))
+        assert self.store.give_up(granted.slot, granted.generation, holder)
+
+    @rule(holder=holders)
+    def holder_dies(self, holder: bytes) -> None:
+        held = [grant for grant in self.grants if grant[0] == holder]
+        assert self.store.drop_holder(holder) == len(held)
+        self.grants = [grant for grant in self.grants if grant[0] != holder]
+
+    @rule(numbers=st.lists(numbers, max_size=8), layout=layouts)
+    def remove(self, numbers: list[int], layout: int) -> None:
+        keys = {self.key(number, layout) for number in numbers}
+        assert self.store.remove(keys) == len(keys & self.live)
+        self.live -= keys
+        self.damaged -= keys
+
+    @rule(layout=layouts, count=st.integers(1, 64))
+    def evict(self, layout: int, count: int) -> None:
+        self.store.evict(layout, count)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.live)
+    def damage(self, data: st.DataObject) -> None:
+        hit = self.reader.find(data.draw(st.sampled_from(sorted(self.live))))
+        if hit is not None and hit.key not in self.damaged:
+            self.memory.data(hit.slot, hit.slot_bytes, hit.length)[hit.length // 2] ^= 255
+            self.damaged.add(hit.key)
+
+    @rule()
+    def scrub(self) -> None:
+        scrubbed = self.store.scrub(SMALL.slots)
+        while scrubbed.more:
+            scrubbed = self.store.scrub(SMALL.slots)
+        if not self.damaged:
+            assert scrubbed.corrupt == 0
+        self.live -= self.damaged
+        self.damaged.clear()
+
+    @rule(by_ns=st.sampled_from([1, 10**7, 10**9, 6 * 10**9]))
+    def time_goes_on(self, by_ns: int) -> None:
+        self.now += by_ns
+        self.store.expire()
+        self.store.reap()
+
+    # --- who reads ----------------------------------------------------------------------------------------------------
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.live)
+    def lease(self, data: st.DataObject) -> None:
+        keys = data.draw(st.lists(st.sampled_from(sorted(self.live)), min_size=1, max_size=8))
+        self.leased += self.reader.lookup(keys)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.leased)
+    def copy_and_release(self, data: st.DataObject) -> None:
+        """However long ago it was leased, and whatever happened since."""
+        hit = self.leased.pop(data.draw(st.integers(0, len(self.leased) - 1)))
+        into = memoryview(bytearray(hit.length))
+        good = self.reader.copy(hit, into)
+        event("copied" if good else "not copied")
+        assert not good or bytes(into) == content(hit.key, self.length(hit.key))
+        self.reader.release(hit)
+
+    @rule(numbers=st.lists(numbers, max_size=8), layout=layouts)
+    def read(self, numbers: list[int], layout: int) -> None:
+        keys = [self.key(number, layout) for number in numbers]
+        blocks = self.reader.read(keys)
+        for key, block in zip(keys, blocks, strict=False):
+            assert block == content(key, self.length(key))
+        missing = next((at for at, key in enumerate(keys) if key not in self.live or key in self.damaged), len(keys))
+        assert len(blocks) == missing
+
+    # --- what is killed -----------------------------------------------------------------------------------------------
+
+    @rule(words=st.integers(0, 40), again=st.integers(0, 200), data=st.data(), number=numbers, layout=layouts)
+    def kill_in_the_middle(self, words: int, again: int, data: st.DataObject, number: int, layout: int) -> None:
+        """The worker dies before any word of any step, the next one while it takes over; the third one serves."""
+        self.mortal.left = words
+        step = data.draw(st.sampled_from([self.put, self.grant_unheard, self.evict_unheard]))
+        before = set(self.live)
+        try:
+            step(number, layout)
+            event("killed between two steps")
+        except Killed:
+            event("killed within a step")
+        self.mortal.left = again
+        with contextlib.suppress(Killed):
+            self.start()
+        self.mortal.left = None
+        self.start()
+        left = [holder for holder, _, _ in self.grants] + [b"a client unheard"] * self.unheard
+        assert self.store.books().states[SlotState.QUARANTINED].blocks <= len(left)
+        found = walk(self.memory).keys
+        assert found <= before | {self.key(number, layout)}
+        self.live = set(found)
+        self.damaged &= self.live
+
+    def grant_unheard(self, number: int, layout: int) -> None:
+        """A grant that nobody hears of; its slot stays the client's until that is gone."""
+        self.unheard += 1
+        self.store.grant(layout, b"a client unheard", 10**9)
+
+    def evict_unheard(self, number: int, layout: int) -> None:
+        self.store.evict(layout, number + 1)
+
+    # --- what is always true ------------------------------------------------------------------------------------------
+
+    def forget_evicted(self) -> None:
+        """Blocks may go for others; the books must have counted exactly those that went."""
+        books = self.store.books()
+        found = walk(self.memory).keys
+        assert found <= self.live
+        gone = self.live - found
+        assert len(gone) == books.evicted.blocks - self.gone_before
+        self.gone_before = books.evicted.blocks
+        self.live -= gone
+        self.damaged -= gone
+
+    @invariant()
+    def the_books_are_right(self) -> None:
+        self.forget_evicted()
+        books, walked = self.store.books(), walk(self.memory)
+        assert books.complaints(SMALL.data_bytes) == []
+        assert (walked.states, walked.unlent_bytes, walked.waste_bytes) == (
+            books.states,
+            books.unlent_bytes,
+            books.waste_bytes,
+        )
+        assert len(walked.complaints) == len(self.damaged), walked.complaints
+
+
+TestStore = Store.TestCase
+TestStore.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
