@@ -77,6 +77,8 @@ class Unreadable:
     specs: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and name: why."""
     nodes: frozenset[str] = frozenset()
+    healths: frozenset[tuple[str, str, str]] = frozenset()
+    """By namespace, KVCache and node: what was proven before is not known to stand."""
 
     @classmethod
     def of(cls, whys: Mapping[EventSubject, str]) -> "Unreadable":
@@ -94,6 +96,11 @@ class Unreadable:
                 if item.entity is Entity.SPEC and item.namespace
             },
             nodes=frozenset(item.object for item in whys if item.entity is Entity.NODE),
+            healths=frozenset(
+                (item.namespace, item.object, item.node)
+                for item in whys
+                if item.entity is Entity.HEALTH and item.namespace and item.node
+            ),
         )
 
 
@@ -196,6 +203,8 @@ class Index:
         """Replace what is known to be unreadable."""
         unreadable = Unreadable.of(whys)
         if unreadable != self._unreadable:
+            for place in unreadable.healths - self._unreadable.healths:
+                self._put_cache(*place, replace(self._cache(*place), health=None))
             self._unreadable = unreadable
             self.touch_all()
 

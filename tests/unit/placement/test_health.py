@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from kvberth.placement.plan import Policy, plan
 from kvberth.placement.reasons import Reason
 from kvberth.placement.snapshot import Held, Memory
 from kvberth.placement.steps import Restart
@@ -234,6 +235,21 @@ def test_a_verdict_that_is_said_again_stands_since_it_was_said_first(world):
 
     seen = [since(1, HealthReason.HUNG), since(9, HealthReason.HUNG), since(1, HealthReason.STALE)]
     assert seen == [1, 1, 11]
+
+
+def test_what_an_agent_says_and_nobody_can_read_is_unknown_until_it_says_it_again(world):
+    index, subject = world.index(), subjects.health("a", "default", "kv")
+
+    def found():
+        (status,) = plan(world.snapshot_of(index), Policy(), world.now).statuses
+        return next(item for item in status.conditions if item.type == "Healthy")
+
+    index.set_unreadable({subject: "no JSON"})
+    assert (found().status, found().reason) == (UNKNOWN, "NotProbed")
+    world.health("a")
+    index.take(subject, *world.states[subject])
+    index.set_unreadable({})
+    assert found().status is TRUE
 
 
 def test_what_is_not_proven_is_never_at_rest(world):
