@@ -62,7 +62,7 @@ scenarios-all: .venv/dev.stamp ## All stories on the bare backend
 
 scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@echo '== long scenarios: NATS dead for a minute, and each service killed and frozen, at each step of a move; fifty moves; ten thousand proofs'
-	@$(PYTEST) -q -m long tests/scenario tests/integration/scenario tests/integration/node_agent
+	@$(PYTEST) -q -m long tests/scenario tests/integration
 
 bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@echo '== benchmarks: planning a big cluster, starts of the gate, 100 moves of an engine, what a node agent costs, what the block store adds to a copy'
