@@ -36,7 +36,7 @@ class Faults:
         standing = [*self._proxies]
         await self._stack.aclose()
         for path in standing:
-            with suppress(FileNotFoundError):  # its directory is gone
+            with suppress(FileNotFoundError, NotADirectoryError):  # its directory is gone
                 path.with_name(_REAL).rename(path)
 
     def _interpose(self, path: Path) -> FaultProxy:
