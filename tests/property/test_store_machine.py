@@ -5,8 +5,6 @@ byte. What a worker was killed at is found again by the next one, or was never p
 """
 
 import contextlib
-from dataclasses import dataclass, field
-from typing import Any
 
 from hypothesis import event, settings
 from hypothesis import strategies as st
@@ -16,9 +14,9 @@ from kvberth.store.blockstore import BlockStore, Granted
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.layout.slots import SlotState
-from kvberth.store.memory import StoreMemory
-from kvberth.store.reader import Hit, Reader
+from kvberth.store.reader import LEASE_NS, Hit, Reader
 from kvberth.store.walk import walk
+from support.mortal import Killed, Mortal
 from support.store_memory import SMALL, content, key_of, small_memory
 
 SLOT_PAGES = {21: 1, 22: 3, 23: 16}
@@ -26,34 +24,6 @@ SLOT_PAGES = {21: 1, 22: 3, 23: 16}
 numbers = st.integers(0, 60)
 layouts = st.sampled_from(sorted(SLOT_PAGES))
 holders = st.sampled_from([b"first  client...", b"second client..."])
-
-
-class Killed(Exception):  # noqa: N818 - what happened to the worker
-    """The worker is killed at this write."""
-
-
-@dataclass
-class Mortal:
-    """Lets the worker write so many words more; then it is killed before the next one."""
-
-    memory: StoreMemory
-    left: int | None = None
-    writers: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("set_word", "set_bytes", "set_extent"):
-            self.writers[name] = getattr(self.memory, name)
-            setattr(self.memory, name, self._fused(name))
-
-    def _fused(self, name: str) -> Any:
-        def write(*arguments: object) -> None:
-            if self.left is not None:
-                if self.left == 0:
-                    raise Killed
-                self.left -= 1
-            self.writers[name](*arguments)
-
-        return write
 
 
 class Store(RuleBasedStateMachine):
@@ -67,7 +37,8 @@ class Store(RuleBasedStateMachine):
         self.reader = Reader(self.memory, client=0, clock=lambda: self.now)
         self.live: set[bytes] = set()
         self.layout_of: dict[bytes, int] = {}
-        self.leased: list[Hit] = []
+        self.leased: list[tuple[int, Hit]] = []
+        self.spoiled: set[tuple[int, int]] = set()
         self.grants: list[tuple[bytes, int, Granted]] = []
         self.damaged: set[bytes] = set()
         self.gone_before = 0
@@ -156,6 +127,7 @@ class Store(RuleBasedStateMachine):
         if hit is not None and hit.key not in self.damaged:
             self.memory.data(hit.slot, hit.slot_bytes, hit.length)[hit.length // 2] ^= 255
             self.damaged.add(hit.key)
+            self.spoiled.add((hit.slot, hit.generation))
 
     @rule()
     def scrub(self) -> None:
@@ -179,17 +151,18 @@ class Store(RuleBasedStateMachine):
     @precondition(lambda self: self.live)
     def lease(self, data: st.DataObject) -> None:
         keys = data.draw(st.lists(st.sampled_from(sorted(self.live)), min_size=1, max_size=8))
-        self.leased += self.reader.lookup(keys)
+        self.leased += [(self.now, hit) for hit in self.reader.lookup(keys)]
 
     @rule(data=st.data())
     @precondition(lambda self: self.leased)
     def copy_and_release(self, data: st.DataObject) -> None:
         """However long ago it was leased, and whatever happened since."""
-        hit = self.leased.pop(data.draw(st.integers(0, len(self.leased) - 1)))
+        at, hit = self.leased.pop(data.draw(st.integers(0, len(self.leased) - 1)))
         into = memoryview(bytearray(hit.length))
         good = self.reader.copy(hit, into)
         event("copied" if good else "not copied")
         assert not good or bytes(into) == content(hit.key, self.length(hit.key))
+        assert good or self.now >= at + LEASE_NS or (hit.slot, hit.generation) in self.spoiled
         self.reader.release(hit)
 
     @rule(numbers=st.lists(numbers, max_size=8), layout=layouts)
@@ -220,7 +193,7 @@ class Store(RuleBasedStateMachine):
         self.mortal.left = None
         self.start()
         left = [holder for holder, _, _ in self.grants] + [b"a client unheard"] * self.unheard
-        assert self.store.books().states[SlotState.QUARANTINED].blocks <= len(left)
+        assert len(self.grants) <= self.store.books().states[SlotState.QUARANTINED].blocks <= len(left)
         found = walk(self.memory).keys
         assert found <= before | {self.key(number, layout)}
         self.live = set(found)
