@@ -54,10 +54,11 @@ class Finding:
 
 def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tuple[Condition, ...]:
     """Return all conditions; `since` stays where the status stays. `rows`: those of all but the caches at rest."""
+    served = some(sorted(outcome.following.bound))
     accepted = _accepted(outcome)
-    placed = _placed(outcome, rows)
-    sockets = _sockets_ready(outcome, rows)
-    healthy = _healthy(outcome, rows)
+    placed = _placed(outcome, rows, served)
+    sockets = _sockets_ready(outcome, rows, served)
+    healthy = _healthy(outcome, rows, served)
     metadata = _metadata(outcome.item.spec)
     ready = _ready(outcome, (accepted, placed, sockets), (healthy, metadata))
     found = (accepted, placed, sockets, healthy, metadata, ready)
@@ -98,16 +99,15 @@ def _accepted(outcome: Outcome) -> Finding:
     return Finding("Accepted", TRUE, Reason.ACCEPTED, said or "the manifest is understood")
 
 
-def _placed(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
+def _placed(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> Finding:
     for check in (_unknown, _turned_off, _conflict, _troubled, _nobody, _refused):
         found = check(outcome)
         if found is not None:
             return Finding("Placed", *found)
-    nodes = sorted(outcome.following.bound)
     kept = [f"{node}: {why}" for node, why in sorted(outcome.kept.items())]
     sizes = [f"{row.node}: {row.message}" for row in rows if row.message and row.state != "leaving" and row.engines]
     waiting = waiting_engines(outcome.following)
-    said = [f"caches beside all engines, on {some(nodes)}", *((waiting,) if waiting else ()), *_remarks(outcome)]
+    said = [f"caches beside all engines, on {served}", *((waiting,) if waiting else ()), *_remarks(outcome)]
     said += [*kept, *sizes]
     said += ["paused: nothing is added or removed"] if outcome.item.paused else []
     return Finding("Placed", TRUE, _kept_by(outcome) or Reason.PLACED, "; ".join(dict.fromkeys(said)))
@@ -188,7 +188,7 @@ def _refused(outcome: Outcome) -> Found | None:
     return FALSE, first, "; ".join(more(sentences))
 
 
-def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
+def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> Finding:
     nodes = outcome.following.bound
     if not nodes:
         sentence = no_engine(outcome.item, outcome.following, outcome.snapshot)
@@ -213,8 +213,7 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
         return Finding("SocketsReady", FALSE, Reason.DIRECTORY_DIFFERS, "; ".join(astray))
     if silent:
         return Finding("SocketsReady", UNKNOWN, Reason.AGENT_SILENT, "; ".join(more(silent)))
-    message = f"a register request was answered on {some(sorted(nodes))}"
-    return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, message)
+    return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, f"a register request was answered on {served}")
 
 
 def _not_answering(ungated: Sequence[str], missing: Sequence[str], astray: Sequence[str]) -> Finding:
@@ -233,7 +232,7 @@ def _ungated(outcome: Outcome, rows: tuple[NodeRow, ...]) -> list[str]:
     ]
 
 
-def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
+def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> Finding:
     nodes = outcome.following.bound
     if not nodes:
         sentence = no_engine(outcome.item, outcome.following, outcome.snapshot)
@@ -244,7 +243,7 @@ def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...]) -> Finding:
         if bad:
             sentences = [f"{node}: {proof.message}" for node, proof in bad]
             return Finding("Healthy", status, bad[0][1].reason, "; ".join(more(sentences)))
-    return Finding("Healthy", TRUE, HealthReason.PROVEN, f"bytes went in and came back on {some(sorted(nodes))}")
+    return Finding("Healthy", TRUE, HealthReason.PROVEN, f"bytes went in and came back on {served}")
 
 
 def _proof(outcome: Outcome, row: NodeRow) -> Proof:
