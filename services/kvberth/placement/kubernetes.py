@@ -15,7 +15,7 @@ from kvberth.placement.planner import Speaker
 from kvberth.placement.settings import PlacementSettings
 from kvberth.service import ServiceContext, ServiceError
 from kvberth_schemas.events import KVCacheStatusV1
-from kvberth_schemas.subjects import WantKind
+from kvberth_schemas.subjects import Service, WantKind
 
 LEASE = "kvberth-placement"
 CONTROLLER = "kvberth.dev/placement"
@@ -85,7 +85,7 @@ async def _means(context: Context, cluster: Cluster, edge: Edge, metrics: Metric
             group.create_task(statuses.run(), name="statuses"),
         ]
         try:
-            yield Means(backend, _Both(edge.speaker, statuses))
+            yield Means(backend, _Both(edge.speaker, statuses), Service.POD_WATCHER)
         finally:
             for task in running:
                 task.cancel()

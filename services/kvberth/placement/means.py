@@ -8,6 +8,7 @@ from kvberth.bus import Bus, Writer
 from kvberth.placement.apply import Backend
 from kvberth.placement.observe import Index
 from kvberth.placement.planner import Speaker
+from kvberth_schemas.subjects import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Means:
 
     backend: Backend
     speaker: Speaker
+    source: Service
+    """Who tells of pods, nodes and KVCaches here."""
 
 
 Make = Callable[[Edge], AbstractAsyncContextManager[Means]]

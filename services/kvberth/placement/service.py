@@ -61,7 +61,7 @@ def _claim(state: Path) -> Claim:
 
 @asynccontextmanager
 async def _bare(edge: Edge) -> AsyncIterator[Means]:
-    yield Means(BareBackend(edge.bus, edge.wants, edge.term, now), edge.speaker)
+    yield Means(BareBackend(edge.bus, edge.wants, edge.term, now), edge.speaker, Service.SCHEDULER)
 
 
 async def place(context: Context, term: int, kinds: Sequence[WantKind], make: Make) -> None:
@@ -82,7 +82,7 @@ async def place(context: Context, term: int, kinds: Sequence[WantKind], make: Ma
             edge = Edge(bus, wants, term, index, woken.set, _Speaker(statuses))
             with _checked(context, bus, wants, statuses):
                 async with make(edge) as means:
-                    watch = Watch(view, liveness, index, means.backend.blind, woken)
+                    watch = Watch(view, liveness, index, means, woken)
                     planner = Planner(index, means.backend, means.speaker, term, context.telemetry, now)
                     await _follow(context, watch, planner, means.backend, (statuses, wants))
 

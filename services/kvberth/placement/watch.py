@@ -1,11 +1,12 @@
 """Follows the bus for placement: keeps the index in step with the views, and tells whose word counts."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from kvberth.bus import Liveness, Row, View
 from kvberth.placement import facts
+from kvberth.placement.means import Means
 from kvberth.placement.observe import Index
 from kvberth.placement.snapshot import Freshness
 from kvberth_schemas.events import KVCacheStatusV1
@@ -13,19 +14,14 @@ from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import Entity, EventSubject, Service
 
 _LOOK_S = 5.0  # at view and liveness, if they never say that they changed
-_SOURCES = (Service.SCHEDULER, Service.POD_WATCHER)
 
 
 class Watch:
     """The view of all states, as an index that is up to date whenever `refresh` was called."""
 
-    def __init__(
-        self, view: View, liveness: Liveness, index: Index, children: Callable[[], str | None], woken: asyncio.Event
-    ) -> None:
-        """Rows reach the index as they arrive; `children` says what the backend can't see of its own, if anything;
-        `woken` is set whenever there is something to look at.
-        """
-        self._children = children
+    def __init__(self, view: View, liveness: Liveness, index: Index, means: Means, woken: asyncio.Event) -> None:
+        """Rows reach the index as they arrive; `woken` is set whenever there is something to look at."""
+        self._children, self._source = means.backend.blind, means.source
         self._view = view
         self._liveness = liveness
         self.index = index
@@ -94,8 +90,8 @@ class Watch:
         stale = None
         if not self._view.complete:
             stale = "the stream of events is not read whole, so pods, nodes and KVCaches are unknown"
-        elif not any(self._liveness.fresh(service) for service in _SOURCES):
-            stale = "the scheduler is silent, so pods, nodes and KVCaches are unknown"
+        elif not self._liveness.fresh(self._source):
+            stale = f"the {self._source} is silent, so pods, nodes and KVCaches are unknown"
         else:
             stale = self._children()
         agents = self._fresh_nodes(Service.NODE_AGENT)
@@ -114,8 +110,8 @@ class Watch:
 
     def _speaking_nodes(self) -> frozenset[str]:
         """Nodes of which it is known what runs there: pod_watcher's word is about the pods of all of them."""
-        if self._liveness.fresh(Service.POD_WATCHER):
-            return self.index.nodes
+        if self._source is Service.POD_WATCHER:
+            return self.index.nodes if self._liveness.fresh(self._source) else frozenset()
         return self._fresh_nodes(Service.RUNNER)
 
     def _fresh_nodes(self, service: Service) -> frozenset[str]:

@@ -195,6 +195,7 @@ async def test_a_silent_scheduler_turns_status_unknown_and_freezes(server, state
             async with view:
                 reader = Cluster(found.world, view, view)
                 await until(lambda: reader.ready() == "Unknown SourceStale", within_s=15)
+                assert _message(reader, "Placed").startswith("the scheduler is silent, so pods")
 
 
 async def test_a_kvcache_deleted_by_its_user_goes_with_its_status(server, state):
