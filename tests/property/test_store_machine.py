@@ -155,6 +155,16 @@ class Store(RuleBasedStateMachine):
 
     @rule(data=st.data())
     @precondition(lambda self: self.leased)
+    def remove_what_is_leased(self, data: st.DataObject) -> None:
+        """And fill the store, so that its slot would be used if it were free."""
+        _, hit = data.draw(st.sampled_from(self.leased))
+        self.store.remove([hit.key])
+        self.live.discard(hit.key)
+        self.damaged.discard(hit.key)
+        self.put_many(100, self.layout_of[hit.key], 16)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.leased)
     def copy_and_release(self, data: st.DataObject) -> None:
         """However long ago it was leased, and whatever happened since."""
         at, hit = self.leased.pop(data.draw(st.integers(0, len(self.leased) - 1)))
