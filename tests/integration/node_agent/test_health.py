@@ -126,7 +126,7 @@ async def test_a_half_open_connection_is_replaced_and_no_false_word_is_said(daem
         await until(lambda: proof.metric('kvberth_node_agent_probes_total{seen="late"}') >= 1)
         proofs = proof.metric('kvberth_node_agent_probes_total{seen="proven"}')
         await until(lambda: proof.metric('kvberth_node_agent_probes_total{seen="proven"}') >= proofs + 2)
-        assert proof.words == ["healthy Proven"]
+        assert set(proof.words) == {"healthy Proven"}  # said again where a proof took much longer
 
 
 async def test_a_full_store_is_full_until_there_is_room(daemon):

@@ -116,10 +116,10 @@ async def _nodes(url: str, nodes: tuple[str, ...]) -> AsyncIterator[dict[str | N
 
 
 class _Both:
-    """The writer of a node: the runner's for processes, the agent's for sockets."""
+    """The writer of a node: the runner's for processes, the agent's for sockets and health."""
 
     def __init__(self, runner: Writer, agent: Writer) -> None:
-        self._writers = {Entity.PROCESS: runner, Entity.SOCKET: agent}
+        self._writers = {Entity.PROCESS: runner, Entity.SOCKET: agent, Entity.HEALTH: agent}
 
     def put(self, subject: EventSubject, event: Any) -> None:
         self._writers[subject.entity].put(subject, event)
@@ -128,7 +128,7 @@ class _Both:
 _WRITES = {
     Service.SCHEDULER: (Entity.POD, Entity.NODE, Entity.SPEC),
     Service.RUNNER: (Entity.PROCESS,),
-    Service.NODE_AGENT: (Entity.SOCKET,),
+    Service.NODE_AGENT: (Entity.SOCKET, Entity.HEALTH),
 }
 
 

@@ -21,14 +21,22 @@ from kvberth.vineyard import (
 )
 from support.descriptors import open_descriptors
 from support.vineyardd import RunningVineyardd, running_vineyardd
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
 MIB = 1 << 20
 
 
+async def _alone(path: Path) -> bool:
+    """Whether the daemon counts no connection but the one that asks."""
+    _, status = await probe(path, timeout_s=1.0)
+    return status.ipc_connections == 1
+
+
 async def test_registration_and_status_tell_who_the_daemon_is(directory: Path) -> None:
     async with running_vineyardd(directory / "vineyard.sock", size="32Mi", incarnation="life-7") as daemon:
+        await until(lambda: _alone(daemon.path))  # whoever waited for it to start has left
         registration, status = await probe(daemon.path, timeout_s=1.0)
         assert registration.ipc_socket == str(daemon.path)
         assert registration.version == "0.24.2"
