@@ -30,10 +30,10 @@ unit: .venv/dev.stamp ## Pure tests
 	@echo '== unit and property tests'
 	@$(PYTEST) -q tests/unit tests/property
 
-# They wait more than they compute, so three modules at a time keep two cores busy.
+# They wait more than they compute, so two modules at a time keep two cores busy.
 integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 	@echo '== integration tests: real nats-server, real vineyardd'
-	@$(PYTEST) -q -m "not long" -n 3 --dist loadscope --no-loadscope-reorder tests/integration
+	@$(PYTEST) -q -m "not long" -n 2 --dist loadscope --no-loadscope-reorder tests/integration
 
 test-kube: .venv/dev.stamp ## Tests against a real API server without nodes, two at a time, each with its own; KUBEBUILDER_ASSETS names the folder of its binaries
 	@echo '== tests against a real API server, its controllers and scheduler'
