@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kvberth.store.blockstore import BlockStore
@@ -32,7 +32,14 @@ def scribble(memory: StoreMemory, chance: random.Random, words: int) -> None:
     tables = [arena[PAGE : SMALL.data_at].cast("Q") for arena in memory.arenas] + [memory.entry_words]
     for _ in range(words):
         table = chance.choice(tables)
-        value = chance.choice([chance.getrandbits(63), chance.randrange(8), table[chance.randrange(len(table))]])
+        value = chance.choice(
+            [
+                chance.getrandbits(63),
+                2**64 - 1 - chance.randrange(3),
+                chance.randrange(8),
+                table[chance.randrange(len(table))],
+            ]
+        )
         table[chance.randrange(len(table))] = value
 
 
@@ -68,6 +75,7 @@ def test_a_reader_of_damaged_memory_gets_no_wrong_byte(seed: int, words: int) ->
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 200))
+@example(12201559, 100)
 def test_a_worker_goes_on_while_somebody_scribbles(seed: int, words: int) -> None:
     memory = small_memory()
     store = BlockStore(memory)

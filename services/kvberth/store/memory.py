@@ -131,6 +131,12 @@ class StoreMemory:
         arena, offset = self.geometry.extent_record(extent)
         return extents.decode(self.arenas[arena], offset, self.geometry)
 
+    def lent_times(self, extent: int) -> int:
+        """How often an extent was lent, as it stands there, unchecked."""
+        arena, offset = self.geometry.extent_record(extent)
+        value: int = self._arena_words[arena][offset // 8 + extents.SEQUENCE]
+        return value
+
     def slot_bytes(self, slot: int) -> int:
         """How the slot's extent is cut now, unchecked."""
         arena, inside = divmod(slot // self._slots_per_extent, self._extents_per_arena)

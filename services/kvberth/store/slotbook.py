@@ -55,7 +55,7 @@ class SlotBook:
         if extent in self._layout_of:
             self._give_back(extent)
         cut = self._geometry.slots_of(extent, slot_bytes)
-        record = ExtentRecord(slot_bytes, len(cut), self._memory.extent(extent).sequence + 1, layout)
+        record = ExtentRecord(slot_bytes, len(cut), slots.after(self._memory.lent_times(extent)), layout)
         self._memory.set_extent(extent, record)
         self.adopt(extent, record)
 
@@ -127,7 +127,7 @@ class SlotBook:
     def grant(self, slot: int, holder: bytes, number: int, deadline_ns: int) -> int:
         """Writes whose the slot is now; returns its new generation."""
         memory = self._memory
-        generation = memory.word(slot, slots.GENERATION) + 1
+        generation = slots.after(memory.word(slot, slots.GENERATION))
         memory.set_word(slot, slots.GENERATION, generation)
         memory.set_bytes(slot, slots.HOLDER, holder)
         memory.set_word(slot, slots.GRANT, number)
@@ -155,7 +155,7 @@ class SlotBook:
     def free(self, slot: int, old: SlotState) -> None:
         """Ends a slot's use: generation first, then its state."""
         generation = self._memory.word(slot, slots.GENERATION)
-        self._memory.set_word(slot, slots.GENERATION, generation + generation % 2)
+        self._memory.set_word(slot, slots.GENERATION, slots.ended(generation))
         self.move(slot, old, SlotState.FREE)
         extent = slot // self._geometry.slots_per_extent
         self._lent(extent).free.append(slot)

@@ -66,7 +66,7 @@ def _take_slot(memory: StoreMemory, book: SlotBook, slot: int, found: Found, *, 
     what = repair(header, lent=lent)
     if what is Repair.FREE or what is Repair.FREE_STATE:
         generation = memory.word(slot, slots.GENERATION)
-        memory.set_word(slot, slots.GENERATION, generation + generation % 2)
+        memory.set_word(slot, slots.GENERATION, slots.ended(generation))
         memory.set_word(slot, slots.STATE, SlotState.FREE)
         return
     if header is None or header.state is SlotState.FREE:

@@ -63,6 +63,16 @@ def encode(header: SlotHeader) -> bytes:
     )  # fmt: skip
 
 
+def after(count: int) -> int:
+    """The count that follows: a word wraps, since it may hold anything that a client wrote."""
+    return (count + 1) % 2**64
+
+
+def ended(generation: int) -> int:
+    """The generation of a slot whose use is over: the next even one."""
+    return after(generation) if generation % 2 else generation
+
+
 def decode(data: bytes | memoryview, offset: int = 0) -> SlotHeader:
     """Reads a header; raises Malformed where no header has these bytes."""
     if offset < 0 or offset + _HEADER.size > len(data):
