@@ -28,7 +28,7 @@ check: .venv/dev.stamp ## Lint, types, import contracts, generated files
 
 unit: .venv/dev.stamp ## Pure tests
 	@echo '== unit and property tests'
-	@$(PYTEST) -q tests/unit tests/property
+	@$(PYTEST) -q -n 2 tests/unit tests/property
 
 # They wait more than they compute, so two modules at a time keep two cores busy.
 integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
