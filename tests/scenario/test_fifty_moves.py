@@ -87,8 +87,8 @@ async def only_one_engine_and_one_cache_are_left(world: World, node: str) -> Non
     assert directories == [world.layout.node_root(one) / "default" / KVCACHE for one in NODES]
     here = directories[NODES.index(node)]
     await world.until(
-        lambda: left_in(world.layout.root) == {here / "vineyard.sock"},
-        "nothing is left of sockets but the one that answers",
+        lambda: left_in(world.layout.root) == {here / "vineyard.sock", here / "gate.json"},
+        "nothing is left of sockets but the one that answers, with what its gate goes by",
         FORGOTTEN_WITHIN_S,
     )
     await world.until(
