@@ -62,7 +62,9 @@ class Mirror:
     async def _tell_nodes(self) -> None:
         for node in await items(self.client, NODES, None, f"stage={self.namespace}"):
             name, spec = node["metadata"]["name"], node["spec"]
-            amounts = node["status"]["allocatable"]
+            amounts = node["status"].get("allocatable")
+            if amounts is None:
+                continue  # just created: its status is written in a second request
             is_ready = next(one for one in node["status"]["conditions"] if one["type"] == "Ready")["status"] == "True"
             event = NodeChangedV1(
                 name=name,
