@@ -6,14 +6,14 @@ import signal
 import socket
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kvberth.vineyard import probe
-from support.vineyardd import running_vineyardd, short_directory
+from support.vineyardd import running_vineyardd
 from support.waiting import until
 
 WITHIN_S = 20.0
@@ -46,12 +46,6 @@ class Engine:
         self.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(WITHIN_S):
             return await self.process.wait()
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    with short_directory() as path:
-        yield path
 
 
 @pytest.fixture

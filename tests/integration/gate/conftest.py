@@ -1,10 +1,10 @@
-"""A directory for sockets, a vineyardd on request, and the gate as a process of its own."""
+"""The gate as a process of its own, and the rule that it reads."""
 
 import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from kvberth.gate import manifest
-from support.vineyardd import RunningVineyardd, running_vineyardd, short_directory
 
 WITHIN_S = 20.0
 
@@ -60,18 +59,6 @@ async def gate_process(directory: Path, **env: str) -> AsyncIterator[GateProcess
         if process.returncode is None:
             process.kill()
         await process.wait()
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    with short_directory() as path:
-        yield path
-
-
-@pytest.fixture
-async def daemon(directory: Path) -> AsyncIterator[RunningVineyardd]:
-    async with running_vineyardd(directory / "vineyard.sock") as running:
-        yield running
 
 
 Rules = Callable[..., None]
