@@ -1,15 +1,17 @@
 """Says things on the bus that nobody of kvberth said: raw bytes, duplicates, late and changed messages."""
 
+import asyncio
 import base64
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
+from nats.js.api import RawStreamMsg
 from nats.js.errors import Error as StreamError
 from nats.js.errors import NotFoundError
 
@@ -20,13 +22,16 @@ from kvberth.scenario.judge.events import matches
 from kvberth_schemas.envelope import MESSAGE_ID, Envelope
 
 CONNECT_WITHIN_S = 5
+HEARD_WITHIN_S = 5
+"""How long the onlooker may be behind the bus."""
+_POLL_S = 0.02
 NUMBER = "{n}"
 """Stands for the number of a message, from 1, in the subject and body of what is published several times."""
 _SOURCE = "/kvberth/scenario/outsider"
 
 
-async def publish(what: Publish, url: str, heard: Sequence[Heard]) -> str:
-    """Publish a message as often as it says.
+async def publish(what: Publish, url: str, heard: Callable[[], Sequence[Heard]]) -> str:
+    """Publish a message as often as it says; `heard` gives the messages among which an earlier one is looked for.
 
     Raises:
         ScenarioError: the bus does not take it, or there is no such earlier message.
@@ -57,7 +62,9 @@ def among(what: Publish, heard: Sequence[Heard], marks: Mapping[str, Mark]) -> S
     return heard[marks[mark].heard :] if mark else heard
 
 
-async def _message(what: Publish, client: Client, heard: Sequence[Heard]) -> tuple[str, bytes, dict[str, str]]:
+async def _message(
+    what: Publish, client: Client, heard: Callable[[], Sequence[Heard]]
+) -> tuple[str, bytes, dict[str, str]]:
     if what.again is not None:
         return await _earlier(what.again, what, client, heard)
     if what.subject is None:
@@ -85,19 +92,9 @@ def _envelope(kind: str, subject: str) -> Envelope:
 
 
 async def _earlier(
-    again: Again, what: Publish, client: Client, heard: Sequence[Heard]
+    again: Again, what: Publish, client: Client, heard: Callable[[], Sequence[Heard]]
 ) -> tuple[str, bytes, dict[str, str]]:
-    found = [one for one in heard if matches(again.event, one)]
-    if not found:
-        raise ScenarioError(f"nothing was heard like: {again.event}")
-    one = found[0 if again.which == "first" else -1]
-    try:
-        stored = await client.jetstream().get_msg(one.stream, one.sequence)
-    except NotFoundError as error:
-        raise ScenarioError(
-            f"it is no longer stored, so that it can't be said again: {one}; of a subject NATS keeps the "
-            "last 32 events, and only the last want"
-        ) from error
+    one, stored = await _still_stored(again, client, heard)
     headers = {name: value for name, value in (stored.headers or {}).items() if not name.startswith("Nats-Expected")}
     if again.id == "new":
         headers |= _new_id()
@@ -105,6 +102,27 @@ async def _earlier(
     if again.fields:
         body = json.dumps(changed(json.loads(body), again.fields)).encode()
     return what.subject or one.subject, body, headers | what.headers
+
+
+async def _still_stored(
+    again: Again, client: Client, heard: Callable[[], Sequence[Heard]]
+) -> tuple[Heard, RawStreamMsg]:
+    """Find the message that is meant. What was heard last may be gone already when more came that is not heard yet."""
+    deadline = asyncio.get_running_loop().time() + HEARD_WITHIN_S
+    while True:
+        found = [one for one in heard() if matches(again.event, one)]
+        if not found:
+            raise ScenarioError(f"nothing was heard like: {again.event}")
+        one = found[0 if again.which == "first" else -1]
+        try:
+            return one, await client.jetstream().get_msg(one.stream, one.sequence)
+        except NotFoundError as error:
+            if again.which == "first" or asyncio.get_running_loop().time() > deadline:
+                raise ScenarioError(
+                    f"it is no longer stored, so that it can't be said again: {one}; of a subject NATS keeps the "
+                    "last 32 events, and only the last want"
+                ) from error
+        await asyncio.sleep(_POLL_S)
 
 
 def changed(body: Any, fields: Mapping[str, Any]) -> Any:  # noqa: ANN401 (any JSON)

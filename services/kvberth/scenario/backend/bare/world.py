@@ -77,7 +77,7 @@ class BareWorld:
             case "node_label":
                 return await self.added.label(value, self._signals)
             case "publish":
-                return await publish(value, self._listener.url, among(value, self.heard, marks))
+                return await publish(value, self._listener.url, lambda: among(value, self.heard, marks))
             case "files" | "peer":
                 return await self._do_at_sockets(value, self._stack.layout.node_root(value.node))
             case "fault":

@@ -92,7 +92,7 @@ class ClusterWorld:
             case "files" | "peer":
                 return await self.looker.eyes.do(f"/{kind}", value)
             case "publish":
-                return await publish(value, self.listener.url, among(value, self.heard, marks))
+                return await publish(value, self.listener.url, lambda: among(value, self.heard, marks))
         raise ScenarioError(f"a cluster has no verb '{kind}'")
 
     async def ready(self, nodes: Sequence[str]) -> None:
