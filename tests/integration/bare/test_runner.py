@@ -356,6 +356,22 @@ async def test_an_engine_that_ended_for_good_is_not_started_by_its_old_want_not_
     assert len(list(bed.records.glob("engine.*.json"))) == 1
 
 
+async def test_an_end_that_the_disk_does_not_take_is_forgotten_later_and_leaves_no_record(bed: Rig) -> None:
+    bed.env["KVBERTH_REREAD_S"] = "0.5"
+    await bed.start_runner()
+    in_the_way = bed.records.parent / "ended.json.new"
+    in_the_way.mkdir(parents=True)
+    bed.want_engine(env={})
+    await bed.started("u1", "engine")
+    bed.want_engine(state="stop", why=Why.MOVED, env={})
+    await bed.ended("u1", "engine")
+    await bed.purge(WantKind.ENGINE, "u1")
+    await until(lambda: "can't be forgotten yet" in bed.runner_log())
+    in_the_way.rmdir()
+    await bed.gone("u1", "engine")
+    assert list(bed.records.iterdir()) == []
+
+
 async def test_a_cache_whose_socket_was_removed_is_told_and_started_anew(bed: Rig) -> None:
     await bed.start_runner()
     bed.want_cache()

@@ -6,6 +6,7 @@ more than a missing message. A pod's uid never runs twice, so for engines the en
 
 from collections.abc import Collection
 from pathlib import Path
+from threading import Lock
 
 import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -26,12 +27,13 @@ class _Ended(BaseModel):
 
 
 class Graves:
-    """The ended engines of a node, in one file. Blocking."""
+    """The ended engines of a node, in one file. Blocking; several threads may dig at a time."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is read yet."""
         self._path = path
         self._keys: dict[Key, None] = {}
+        self._writing = Lock()  # the file has one draft
 
     @property
     def keys(self) -> Collection[Key]:
@@ -51,8 +53,9 @@ class Graves:
 
     def dig(self, key: Key) -> None:
         """Remember an engine. Raises OSError, and then it is remembered only until this runner ends."""
-        self._keys[key] = None
-        for oldest in list(self._keys)[:-MOST]:
-            del self._keys[oldest]
-        write_whole(self._path, _Ended(engines=tuple(self._keys)).model_dump_json())
-        sync_directories([self._path.parent])
+        with self._writing:
+            self._keys[key] = None
+            for oldest in list(self._keys)[:-MOST]:
+                del self._keys[oldest]
+            write_whole(self._path, _Ended(engines=tuple(self._keys)).model_dump_json())
+            sync_directories([self._path.parent])

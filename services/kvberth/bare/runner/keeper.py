@@ -74,6 +74,7 @@ class Keeper:
         self._handles: dict[Key, Handle] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._forgetting: set[Key] = set()
+        self._unburied: set[Key] = set()
         self._diary = Diary(self.store)
         self._group = asyncio.TaskGroup()
         self._changed = asyncio.Event()
@@ -275,11 +276,16 @@ class Keeper:
         await self._diary.hand_over(key)
         try:
             await in_thread(lambda: self._bury(record), f"removing the record of {key.stem}")
-        except (RecordError, OSError) as error:
-            _log.warning("an ended process is not forgotten cleanly", process=key.stem, reason=str(error))
-        del self.records[key]
-        self._forgetting.discard(key)
-        self._changed.set()
+        except (RecordError, OSError) as error:  # decided again soon: a later runner must not find what is forgotten
+            if key not in self._unburied:  # tried each second, said once
+                _log.warning("an ended process can't be forgotten yet", process=key.stem, reason=str(error))
+            self._unburied.add(key)
+        else:
+            del self.records[key]
+            self._unburied.discard(key)
+            self._changed.set()
+        finally:
+            self._forgetting.discard(key)
 
     def _bury(self, record: Record) -> None:
         if restarts.is_final(record):

@@ -1,5 +1,7 @@
 """Which engines are remembered as ended for good."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from kvberth.bare.runner import graves as graves_module
 from kvberth.bare.runner import restarts
 from kvberth.bare.runner.graves import Graves
@@ -22,6 +24,15 @@ def test_graves_are_there_for_the_next_runner_and_the_oldest_give_way(tmp_path, 
     second = Graves(tmp_path / "ended.json")
     second.load()
     assert list(second.keys) == list(first.keys) == [engine(2), engine(3), engine(4)]
+
+
+def test_many_engines_are_remembered_at_once(tmp_path):
+    graves = Graves(tmp_path / "ended.json")
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(graves.dig, map(engine, range(64))))
+    found = Graves(tmp_path / "ended.json")
+    found.load()
+    assert set(found.keys) == set(map(engine, range(64)))
 
 
 def test_a_file_that_cannot_be_read_is_said_and_ends_nothing(tmp_path, capsys):
