@@ -5,7 +5,7 @@ This library decides nothing about caches; it only asks one daemon on one Unix s
 """
 
 from kvberth.vineyard.binary import find_vineyardd
-from kvberth.vineyard.blob import Blob
+from kvberth.vineyard.blob import Blob, SharedBlob
 from kvberth.vineyard.blocking import BlockingClient
 from kvberth.vineyard.client import Client, probe
 from kvberth.vineyard.errors import (
@@ -44,6 +44,7 @@ __all__ = [
     "ProtocolError",
     "Registration",
     "RequestRefused",
+    "SharedBlob",
     "SocketDenied",
     "SocketMissing",
     "SocketPathTooLong",

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from kvberth.vineyard import wire
-from kvberth.vineyard.blob import Blob
+from kvberth.vineyard.blob import Blob, SharedBlob
 from kvberth.vineyard.errors import ConnectionGone, DaemonHung, ObjectMissing, ProtocolError, VineyardError
 from kvberth.vineyard.refusals import check_size, refusal
 from kvberth.vineyard.stores import SharedStores
@@ -78,13 +78,16 @@ class BlockingClient:
 
         Sealing does not end the right to write: a blob that is a memory of its own kind may be got `writable` again.
         """
-        request = wire.get_request(object_id)
         with self._turn(timeout_s):
-            location = wire.found(self._ask(request, "get_buffers_reply"), object_id)
-            view = None if location is None else self._view(location)
-        if view is None:
-            raise ObjectMissing(self._stream.path, f"there is no blob {object_id}")
+            view = self._view(self._found(object_id))
         return view if writable else view.toreadonly()
+
+    def share(self, object_id: int, *, timeout_s: float = 1.0) -> SharedBlob:
+        """Returns where a sealed blob lies, for another process to map; raises ObjectMissing, ObjectNotSealed."""
+        with self._turn(timeout_s):
+            location = self._found(object_id)
+            self._view(location)
+            return self._stores.shared(location)
 
     def delete(self, object_ids: Sequence[int], *, timeout_s: float = 1.0) -> None:
         """Deletes blobs, sealed or not; missing ones and those that a metadata object still names are passed over."""
@@ -160,6 +163,12 @@ class BlockingClient:
         self._stream.send(wire.encode(request))
         length = wire.body_length(self._stream.receive(wire.HEADER_BYTES))
         return wire.decode(self._stream.receive(length), reply_type)
+
+    def _found(self, object_id: int) -> Location:
+        location = wire.found(self._ask(wire.get_request(object_id), "get_buffers_reply"), object_id)
+        if location is None:
+            raise ObjectMissing(self._stream.path, f"there is no blob {object_id}")
+        return location
 
     def _view(self, location: Location) -> memoryview:
         if location.fd_follows:

@@ -6,6 +6,7 @@ Owns the mappings and every descriptor given to it; speaks to nobody.
 import mmap
 import os
 
+from kvberth.vineyard.blob import SharedBlob
 from kvberth.vineyard.wire import Location, MalformedError
 
 
@@ -14,18 +15,22 @@ class SharedStores:
 
     def __init__(self) -> None:
         self._maps: dict[int, mmap.mmap] = {}
+        self._fds: dict[int, int] = {}
 
     def add(self, location: Location, fd: int) -> None:
-        """Maps the memory behind `fd`, which is closed in any case; raises MalformedError where it cannot be mapped."""
+        """Maps the memory behind `fd`, which is kept to be shared; raises MalformedError where it cannot be mapped."""
         try:
             # The daemon sends each memory once. A second one by the same number replaces the first, whose views stay.
             self._maps[location.store_fd] = mmap.mmap(fd, location.map_bytes)
         except (OSError, ValueError) as error:  # no memory at all, or shorter than was said
+            os.close(fd)
             raise MalformedError(
                 f"sent a descriptor that {location.map_bytes} bytes cannot be mapped from: {error}"
             ) from None
-        finally:
-            os.close(fd)
+        replaced = self._fds.pop(location.store_fd, None)
+        self._fds[location.store_fd] = fd
+        if replaced is not None:
+            os.close(replaced)
 
     def view(self, location: Location) -> memoryview:
         """Returns the blob's bytes, writable; raises MalformedError where its memory never came."""
@@ -38,8 +43,19 @@ class SharedStores:
             raise MalformedError(f"sent {len(mapped)} bytes as memory {location.store_fd}, now of {location.map_bytes}")
         return memoryview(mapped)[location.offset : location.offset + location.size]
 
+    def shared(self, location: Location) -> SharedBlob:
+        """Returns where the blob lies, with a descriptor of the caller's own; raises as `view` does."""
+        self.view(location)
+        fd = self._fds.get(location.store_fd)
+        if fd is None:
+            raise MalformedError("placed an empty blob, which lies in no memory")
+        return SharedBlob(os.dup(fd), location.map_bytes, location.offset, location.size)
+
     def close(self) -> None:
         """Unmaps every memory that nobody looks at any more."""
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
         for mapped in self._maps.values():
             try:
                 mapped.close()

@@ -1,0 +1,120 @@
+"""Divides the budget of bytes among clients, so that their quotas together are never above it. Pure.
+
+A quota bounds what a client lets wait for slots and what is granted to it. It is lowered at once, and what that frees
+is given to others only after the client has said that it obeys and is below it: a client that is stopped keeps what it
+had. So the sum of what clients may use, and of what they do use, is at no moment above the budget.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+MAX_GRANTED = 64 << 20
+"""No client is granted more bytes ahead: its copies would gain nothing by it."""
+LEAST_SLOTS = 2
+"""A client has at least so many slots granted, and may let so many blocks wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a client may use, in bytes; the number grows with each change."""
+
+    number: int = 0
+    queued: int = 0
+    granted: int = 0
+    leased: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a client's words say, and what the worker itself has granted to it."""
+
+    obeyed: int
+    """The number of the quota that it says to obey."""
+    queued: int
+    granted: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    slot_bytes: int
+    told: Quota = Quota()
+    before: int = 0
+    """Bytes that it may still use by quotas which it has not yet given up."""
+
+
+class Admission:
+    """The quotas of all clients of one store."""
+
+    def __init__(self, budget: int, leases: int) -> None:
+        """`budget` bounds queued and granted bytes of all clients, `leases` what they have leased."""
+        self.budget = budget
+        self._leases = leases
+        self._members: dict[bytes, _Member] = {}
+
+    def admits(self, slot_bytes: int) -> bool:
+        """Whether one more client with such slots would find its least share."""
+        least = sum(_least(member.slot_bytes) for member in self._members.values())
+        return least + _least(slot_bytes) <= self.budget
+
+    def enter(self, client: bytes, slot_bytes: int) -> None:
+        self._members[client] = _Member(slot_bytes)
+
+    def leave(self, client: bytes) -> None:
+        self._members.pop(client, None)
+
+    def quota(self, client: bytes) -> Quota:
+        """What this client was told last."""
+        return self._members[client].told
+
+    def reserved(self, client: bytes, use: Use) -> int:
+        """Bytes that this client uses or may use at this moment."""
+        member = self._members[client]
+        return _most(member.told, 0 if use.obeyed == member.told.number else self._before(member, use), use)
+
+    def divide(self, uses: Mapping[bytes, Use]) -> dict[bytes, Quota]:
+        """Returns the quotas that change, for every client that is in."""
+        changed: dict[bytes, Quota] = {}
+        targets = {client: self._target(member) for client, member in self._members.items()}
+        for client, target in targets.items():
+            told = self._members[client].told
+            lower = Quota(0, *(min(pair) for pair in zip(_amounts(told), _amounts(target), strict=True)))
+            self._tell(client, lower, uses[client], changed)
+        for client, target in targets.items():
+            others = sum(self.reserved(each, uses[each]) for each in self._members if each != client)
+            before = self._before(self._members[client], uses[client])
+            if others + _most(target, before, uses[client]) <= self.budget:
+                self._tell(client, target, uses[client], changed)
+        return changed
+
+    @staticmethod
+    def _before(member: _Member, use: Use) -> int:
+        """Bytes that a client may let wait until it has heard of the next quota."""
+        return member.told.queued if use.obeyed == member.told.number else max(member.before, member.told.queued)
+
+    def _target(self, member: _Member) -> Quota:
+        least = sum(_least(each.slot_bytes) for each in self._members.values())
+        spare = (self.budget - least) // len(self._members)
+        share = max(0, spare) + _least(member.slot_bytes)
+        granted = min(share // 2, max(MAX_GRANTED, LEAST_SLOTS * member.slot_bytes))
+        return Quota(0, share - granted, granted, self._leases // len(self._members))
+
+    def _tell(self, client: bytes, quota: Quota, use: Use, changed: dict[bytes, Quota]) -> None:
+        member = self._members[client]
+        if _amounts(quota) == _amounts(member.told):
+            return
+        before = self._before(member, use)
+        told = replace(quota, number=member.told.number + 1)
+        self._members[client] = replace(member, told=told, before=before)
+        changed[client] = told
+
+
+def _most(quota: Quota, before: int, use: Use) -> int:
+    return max(quota.granted, use.granted) + max(quota.queued, before, use.queued)
+
+
+def _least(slot_bytes: int) -> int:
+    return 2 * LEAST_SLOTS * slot_bytes
+
+
+def _amounts(quota: Quota) -> tuple[int, int, int]:
+    return quota.queued, quota.granted, quota.leased
