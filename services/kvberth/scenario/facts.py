@@ -142,6 +142,8 @@ class Facts:
     given: Mapping[str, Answer] = field(default_factory=dict)
     """What the sockets answer that engines were given, by path."""
     lives: tuple[Life, ...] = ()
+    unseen: frozenset[str] = frozenset()
+    """Nodes of which nobody told what runs there and what its sockets answer."""
     paths: Mapping[tuple[str, str], PathFact] = field(default_factory=dict)
     metrics: Mapping[str, Sequence[Sample] | str] = field(default_factory=dict)
     """By target; a text says why it can't be had."""

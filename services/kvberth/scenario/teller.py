@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kvberth.scenario.backend.protocol import ScenarioError, World
 from kvberth.scenario.capabilities import missing
 from kvberth.scenario.durations import Timing
-from kvberth.scenario.facts import Mark
+from kvberth.scenario.facts import Facts, Mark
 from kvberth.scenario.format import Expectation, Scenario, Step
 from kvberth.scenario.format.steps import During
 from kvberth.scenario.result import Failure, Outcome
@@ -20,7 +20,7 @@ DO_WITHIN_S = 60.0
 """Every verb ends by itself; this is for a defect of the backend."""
 
 NAMED_WITHIN_S = 3.0
-"""A mark waits so long for an engine that just started to be said on the bus: it must know whose it is."""
+"""A mark waits so long until every node can be looked at, and until engines that just started are named on the bus."""
 _MAX_NAME = 120
 
 Say = Callable[[str], None]
@@ -132,7 +132,7 @@ class Teller:
     async def _mark(self, name: str) -> str:
         facts = await self.watcher.look(self._marked.get(name, []))
         deadline = time.monotonic() + NAMED_WITHIN_S
-        while any(life.role == "engine" and not life.name for life in facts.lives) and time.monotonic() < deadline:
+        while (facts.unseen or _nameless(facts)) and time.monotonic() < deadline:
             await self.world.changed(0.05)
             facts = await self.watcher.look(self._marked.get(name, []))
         lines = {target: len(found) for target, found in facts.logs.items() if not isinstance(found, str)}
@@ -169,6 +169,10 @@ def _failures(step: str, error: Exception) -> list[Failure]:
     if isinstance(error, ExceptionGroup):
         return [failure for inner in error.exceptions for failure in _failures(step, inner)]
     return error.failures if isinstance(error, StepFailed) else [Failure(step, "its rules can be judged", str(error))]
+
+
+def _nameless(facts: Facts) -> bool:
+    return any(life.role == "engine" and not life.name for life in facts.lives)
 
 
 def _marks(scenario: Scenario) -> set[str]:

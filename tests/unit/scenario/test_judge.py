@@ -276,3 +276,17 @@ def test_a_status_mentions_what_stands_anywhere_in_it() -> None:
     assert verdict({"not": {"status": {"kvcache": "kv", "mentions": "l20-z"}}}, found).holds
     assert verdict({"status": {"kvcache": "kv", "generation": 2, "moved": "to b$", "nodes": []}}, found).holds
     assert not verdict({"status": {"kvcache": "kv", "generation": 1}}, found).holds
+
+
+def test_what_nobody_can_look_at_is_unknown_and_so_is_its_opposite() -> None:
+    found = facts(answers={Place("a", "default", "kv"): Answer("other")}, unseen=frozenset({"a"}))
+    for expectation in (
+        {"caches": {"kvcache": "kv", "nodes": []}},
+        {"process": {"role": "cache", "count": 0}},
+        {"process": {"role": "cache", "node": "a", "count": 0}},
+        {"socket": {"kvcache": "kv", "node": "a", "state": "missing"}},
+        {"lives": {"cache": {"kvcache": "kv"}, "count": 0}},
+    ):
+        assert verdict(expectation, found) == Verdict(None, "unknown: nobody can look at a")
+        assert verdict({"not": expectation}, found).holds is None
+    assert verdict({"process": {"role": "cache", "node": "b", "count": 0}}, found).holds is True

@@ -28,6 +28,10 @@ _JUDGES: Final[dict[str, Callable[[Any, Facts], Verdict]]] = {
     "reaches": lives.reaches,
 }
 
+_OF_MACHINES: Final = frozenset(
+    {"caches", "socket", "path", "process", "same", "changed", "lives", "memory", "reaches", "start_order"}
+)
+
 
 def judge(expectation: Expectation, facts: Facts) -> Verdict:
     """Tell whether an expectation holds, and what was seen."""
@@ -40,4 +44,12 @@ def judge(expectation: Expectation, facts: Facts) -> Verdict:
         held = [verdict.holds for verdict in verdicts]
         holds = True if True in held else None if None in held else False
         return Verdict(holds, " | ".join(verdict.seen for verdict in verdicts))
+    if kind in _OF_MACHINES and (hidden := _hidden(expectation.value, facts)):
+        return Verdict(None, f"unknown: nobody can look at {', '.join(hidden)}")
     return _JUDGES[kind](expectation.value, facts)
+
+
+def _hidden(value: Any, facts: Facts) -> list[str]:  # noqa: ANN401 (any kind's own value)
+    """Give the nodes that an expectation is about and that can't be looked at; without a node it is about all."""
+    node = getattr(value, "node", None)
+    return sorted(facts.unseen if node is None else facts.unseen & {node})

@@ -40,6 +40,8 @@ class Told:
     sockets: Mapping[tuple[int | None, str], Answer] = field(default_factory=dict)
     paths: Mapping[str, PathFact] = field(default_factory=dict)
     processes: Sequence[Process] = ()
+    seen: bool = True
+    """False: nobody answered, so that nothing of this is known."""
 
 
 class Eyes:

@@ -56,6 +56,7 @@ class Looker:
             heard=self.heard,
             lives=tuple(being.life for being in found),
             answers=self._answers(questions, told),
+            unseen=frozenset(node for node, one in told.items() if not one.seen),
             paths=_paths(parts, told),
         )
         facts = replace(
@@ -125,7 +126,8 @@ class Looker:
             return await self.eyes.ask(node, question)
         except KubeError as error:
             silent = Answer("other", detail=f"the witness of {node} can't be asked: {error}")
-            return Told(dict.fromkeys(question.sockets, silent), dict.fromkeys(question.paths, PathFact("other")))
+            paths = dict.fromkeys(question.paths, PathFact("other"))
+            return Told(dict.fromkeys(question.sockets, silent), paths, seen=False)
 
     def _answers(self, questions: Mapping[str, Question], told: Mapping[str, Told]) -> dict[Place, Answer]:
         found = {

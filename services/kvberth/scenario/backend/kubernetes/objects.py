@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final
 
-from kvberth.kube import NotFound, Refused, Resource
+from kvberth.kube import KubeError, NotFound, Refused, Resource
 from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, NAMESPACES, PODS, STATEFUL_SETS
 from kvberth.scenario import manifests
 from kvberth.scenario.backend.kubernetes import adapt, observed
@@ -27,6 +27,8 @@ REFUSED_WITHIN_S: Final = 10.0
 """What the API server took, placement may still not accept: it says so in a condition."""
 GONE_WITHIN_S: Final = 120.0
 END_GRACE_S: Final = 1
+KILLED_AFTER_S: Final = 10.0
+"""What a story froze does not end by itself, and a busy kubelet ends it late."""
 _POLL_S = 0.2
 _BY_KIND: Final = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS, "KVCache": KVCACHES, "Pod": PODS}
 _Key = tuple[str, str, str]
@@ -108,12 +110,24 @@ class Objects:
         for pod in [pod for pod in await self._api.list(PODS) if _belongs(pod, namespaces)]:
             # The story is over: nobody waits for an engine that was told to end before it could listen.
             await self._api.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], END_GRACE_S)
+        kill_at = asyncio.get_running_loop().time() + END_GRACE_S + KILLED_AFTER_S
         while left := [pod for pod in await self._api.list(PODS) if _belongs(pod, namespaces)]:
-            if asyncio.get_running_loop().time() > deadline:
+            now = asyncio.get_running_loop().time()
+            if now > deadline:
                 return [f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in left]
+            if now > kill_at:
+                await self._kill({pod["metadata"]["uid"] for pod in left})
+                kill_at = now + KILLED_AFTER_S
             await asyncio.sleep(_POLL_S)
         self._made.clear()
         return []
+
+    async def _kill(self, pods: Set[str]) -> None:
+        """Kill what a kubelet has told to end and what lives on; a node that nobody can look at is left to it."""
+        for being in await self._looker.beings():
+            if being.pod["metadata"]["uid"] in pods:
+                with contextlib.suppress(KubeError):
+                    await self._looker.eyes.signal(being.node, being.process, "KILL")
 
     async def _put(self, item: RawObject, namespace: str) -> Result:
         common = {"kind": item.kind, "namespace": item.namespace or None, "name": item.name}
