@@ -29,15 +29,30 @@ async def run_all(
 ) -> list[Outcome]:
     """Run them in order; a failed one does not keep the others from running."""
     outcomes = []
-    for path, scenario in files:
-        outcome = Outcome(str(path), scenario.name or path.stem)
-        outcomes.append(outcome)
-        say(f"\n{outcome.name}  [{path}]")
-        started = time.monotonic()
-        await _run(outcome, scenario, Setup(path, backend, options, say))
-        outcome.seconds = time.monotonic() - started
-        say(_verdict(outcome))
+    try:
+        for path, scenario in files:
+            outcome = Outcome(str(path), scenario.name or path.stem)
+            outcomes.append(outcome)
+            say(f"\n{outcome.name}  [{path}]")
+            started = time.monotonic()
+            await _run(outcome, scenario, Setup(path, backend, options, say))
+            outcome.seconds = time.monotonic() - started
+            say(_verdict(outcome))
+    finally:
+        outcomes += await _closed(backend, say)
     return outcomes
+
+
+async def _closed(backend: Backend, say: Callable[[str], None]) -> list[Outcome]:
+    """Close a backend; what fails then is the failure of nobody's story, and of the run."""
+    try:
+        await backend.close()
+    except (ScenarioError, OSError) as error:
+        outcome = Outcome("", "the end of all scenarios")
+        outcome.failures.append(Failure("end", "nothing is left behind", str(error)))
+        say(_verdict(outcome))
+        return [outcome]
+    return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,3 +68,6 @@ class Backend(Protocol):
 
     def world(self, setting: Setting) -> AbstractAsyncContextManager[World]:
         """Run a stack of its own for a scenario; afterwards nothing of it is left, or ScenarioError says what."""
+
+    async def close(self) -> None:
+        """Take away what the stories of one run shared. Raises ScenarioError."""

@@ -149,6 +149,9 @@ class BareBackend:
             async with self._running(BareStack(text, env), setting, nodes, bus) as world:
                 yield world
 
+    async def close(self) -> None:
+        """Stories share nothing here."""
+
     @asynccontextmanager
     async def _running(
         self, stack: BareStack, setting: Setting, nodes: list[str], bus: faults.BusProxy | None

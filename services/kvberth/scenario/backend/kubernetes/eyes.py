@@ -1,8 +1,8 @@
 """The witnesses of a cluster: put on its nodes, asked, and taken away again."""
 
 import asyncio
+import hashlib
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +19,7 @@ from kvberth.scenario.format.verbs import FileAct, Peer
 NAME: Final = "kvberth-scenario-witness"
 READY_WITHIN_S: Final = 60.0
 _POLL_S = 0.2
+_RUN: Final = "kvberth.dev/scenario-run"
 _LABELS: Final = {"app.kubernetes.io/name": NAME}
 
 
@@ -45,22 +46,23 @@ class Told:
 
 
 class Eyes:
-    """The witnesses of one scenario."""
+    """The witnesses, as one scenario asks them; `token` is that of its run, in which they stay."""
 
-    def __init__(self, api: Api, namespace: str, image: str) -> None:
-        self._api, self._namespace, self._image = api, namespace, image
-        self._token = secrets.token_hex(16)
+    def __init__(self, api: Api, namespace: str, token: str) -> None:
+        self._api, self._namespace, self._token = api, namespace, token
         self._pods: dict[str, str] = {}
 
-    async def open(self, nodes: Sequence[str]) -> None:
-        """Put a witness on every node and wait until those of `nodes` answer.
+    async def open(self, image: str, nodes: Sequence[str]) -> None:
+        """Put a witness on every node, where this run has not yet, and wait until those of `nodes` answer.
 
         Raises:
             ScenarioError: one does not in time.
             KubeError: the API server refuses.
         """
-        await self.close()
-        await self._api.apply(DAEMON_SETS, manifest(self._namespace, self._image, self._token))
+        wanted = manifest(self._namespace, image, self._token)
+        if not _is_there(wanted, await self._api.get(DAEMON_SETS, self._namespace, NAME)):
+            await self.close()
+            await self._api.apply(DAEMON_SETS, wanted)
         deadline = asyncio.get_running_loop().time() + READY_WITHIN_S
         while True:
             await self._find()
@@ -70,7 +72,7 @@ class Eyes:
             if asyncio.get_running_loop().time() > deadline:
                 raise ScenarioError(
                     f"no witness answers on {', '.join(silent)} within {READY_WITHIN_S:g} s; see the pods of DaemonSet "
-                    f"{self._namespace}/{NAME} (image {self._image})"
+                    f"{self._namespace}/{NAME} (image {image})"
                 )
             await asyncio.sleep(_POLL_S)
 
@@ -123,6 +125,16 @@ class Eyes:
             raise ScenarioError(said["failed"])
         return str(said["done"])
 
+    async def rest(self, nodes: Sequence[str]) -> list[str]:
+        """End the peers that a scenario put at sockets; give what failed."""
+        failed = []
+        for node in nodes:
+            try:
+                await self._send(node, "/rest", {})
+            except KubeError as error:
+                failed.append(f"peers on {node}: {error}")
+        return failed
+
     async def _send(self, node: str, path: str, body: Json) -> Json:
         if node not in self._pods:
             await self._find()
@@ -144,6 +156,12 @@ class Eyes:
         self._pods = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
 
 
+def _is_there(wanted: Json, found: Json | None) -> bool:
+    """Whether the witnesses are this run's; pure."""
+    annotations = (found or {}).get("metadata", {}).get("annotations") or {}
+    return bool(annotations.get(_RUN) == wanted["metadata"]["annotations"][_RUN])
+
+
 def _selector() -> str:
     return ",".join(f"{key}={value}" for key, value in _LABELS.items())
 
@@ -153,7 +171,13 @@ def manifest(namespace: str, image: str, token: str) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": NAME, "namespace": namespace, "labels": _LABELS},
+        "metadata": {
+            "name": NAME,
+            "namespace": namespace,
+            "labels": _LABELS,
+            # A run is told by what its token and its image lead to, which are no secret then.
+            "annotations": {_RUN: hashlib.sha256(f"{token} {image}".encode()).hexdigest()},
+        },
         "spec": {
             "selector": {"matchLabels": _LABELS},
             "template": {"metadata": {"labels": _LABELS}, "spec": _pod(image, token)},

@@ -170,7 +170,13 @@ class Looker:
             return pod
         meta = pod["metadata"]
         container = observed.engine_container(pod) if target.kind == "engine" else pod["spec"]["containers"][0]
-        return await self.api.log(meta["namespace"], meta["name"], container["name"])
+        parts = [
+            await self.api.log(meta["namespace"], meta["name"], name)
+            for name in (*observed.gates(pod), container["name"])
+        ]
+        # What waits at a gate has no log of its own yet; where nobody has one, the last word says why.
+        told = [part for part in parts if not isinstance(part, str)]
+        return [line for part in told for line in part] if told else parts[-1]
 
     async def _pod_of(self, target: Target, pods: Sequence[Json]) -> Json | str:
         """Give the one pod that a target means, the leader where a service has several; or why there is none."""

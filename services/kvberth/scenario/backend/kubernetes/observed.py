@@ -40,6 +40,7 @@ _NAME: Final = "app.kubernetes.io/name"
 _MODEL: Final = "model.aibrix.ai/name"
 _ROOT: Final = "/var/run/vineyard-kubernetes"
 _SOCKET: Final = "AIBRIX_LLM_KV_CACHE_SOCKET"
+_GATE: Final = "kvberth-gate"
 _GPU: Final = "nvidia.com/gpu"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,6 +72,11 @@ def engine_container(pod: Json) -> Json:
     given = [one for one in containers if any(entry["name"] == _SOCKET for entry in one.get("env") or ())]
     given += [one for one in containers if _GPU in ((one.get("resources") or {}).get("limits") or {})]
     return (given or containers)[0]
+
+
+def gates(pod: Json) -> list[str]:
+    """Give the names of the containers by which a pod waits for its cache."""
+    return [one["name"] for one in pod["spec"].get("initContainers") or () if one["name"] == _GATE]
 
 
 def container_ids(pod: Json) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from kvberth_schemas.subjects import Service
 T = TypeVar("T")
 
 READY_WITHIN_S = 120.0
+REST_S = 0.1
 QUIET_S = 1.0
 """The bus has told its history once it says nothing for so long."""
 _NATS_PORT = 4222
@@ -48,6 +50,8 @@ class ClusterWorld:
     objects: Objects
     nodes: Nodes
     signals: Signals
+    looked: float = 0.0
+    """When the last look ended, by the loop's clock."""
 
     @property
     def heard(self) -> Sequence[Heard]:
@@ -55,8 +59,9 @@ class ClusterWorld:
         return self.listener.heard
 
     async def changed(self, timeout_s: float) -> None:
-        """Wait until something new was said, at most so long."""
+        """Wait until something new was said, at most so long; a look costs the nodes time, so rest after one."""
         await self.listener.changed(timeout_s)
+        await asyncio.sleep(self.looked + REST_S - asyncio.get_running_loop().time())
 
     async def look(self, expectations: Sequence[Expectation]) -> Facts:
         """Find out what expectations are about."""
@@ -66,6 +71,8 @@ class ClusterWorld:
             return await self.looker.look(expectations)
         except KubeError as error:
             raise ScenarioError(f"the cluster can't be looked at: {error}") from error
+        finally:
+            self.looked = asyncio.get_running_loop().time()
 
     async def do(self, step: Step, marks: Mapping[str, Mark]) -> str:
         """Carry out a verb."""
@@ -127,7 +134,8 @@ class ClusterWorld:
             left += await self.objects.remove_all()
         except KubeError as error:
             left.append(str(error))
-        return left + await self.nodes.restore()
+        left += await self.nodes.restore()
+        return left + await self.looker.eyes.rest(self.looker.nodes)
 
     async def keep(self, folder: Path) -> None:
         """Write logs, objects and events into a folder."""
@@ -163,6 +171,8 @@ class KubernetesBackend:
     def __init__(self, kubeconfig: Path | None, node_driver: str | None) -> None:
         """`kubeconfig` None: as kubectl finds it; `node_driver`: called as ``COMMAND VERB NODE``."""
         self._kubeconfig, self._node_driver = kubeconfig, node_driver
+        self._token: str | None = None
+        """Of the witnesses that this run put on the nodes."""
 
     async def fitted(self, setting: Setting) -> Scenario:
         """Give the scenario with the cluster's names of its nodes."""
@@ -186,7 +196,8 @@ class KubernetesBackend:
         """Tell one scenario on the cluster; afterwards it is as before."""
         specs = {spec.name: spec for spec in setting.scenario.nodes}
         settings = ClientSettings(kubeconfig=self._kubeconfig)
-        async with _reached(self._kubeconfig) as api, _witnessed(api, list(specs)) as eyes:
+        async with _reached(self._kubeconfig) as api:
+            eyes = await self._eyes(api, list(specs))
 
             async def nats() -> str | None:
                 pods = await api.list(PODS, INSTALLED, "app.kubernetes.io/name=nats")
@@ -212,6 +223,25 @@ class KubernetesBackend:
         if left:
             raise ScenarioError(f"the scenario left something behind: {'; '.join(left)}")
 
+    async def close(self) -> None:
+        """Take the witnesses away. Raises ScenarioError."""
+        if self._token is not None:
+            async with _reached(self._kubeconfig) as api:
+                await _whole(Eyes(api, INSTALLED, self._token).close())
+
+    async def _eyes(self, api: Api, nodes: Sequence[str]) -> Eyes:
+        """Put witnesses on the nodes, with the image that the node agents have; they stay for the run's next story."""
+        agent = await api.get(DAEMON_SETS, INSTALLED, _AGENT)
+        if agent is None:
+            raise ScenarioError(
+                f"kvberth is not installed on this cluster, there is no DaemonSet {INSTALLED}/{_AGENT}: "
+                "kubectl apply -k k8s/overlays/default"
+            )
+        self._token = self._token or secrets.token_hex(16)
+        eyes = Eyes(api, INSTALLED, self._token)
+        await eyes.open(agent["spec"]["template"]["spec"]["containers"][0]["image"], nodes)
+        return eyes
+
 
 @asynccontextmanager
 async def _reached(kubeconfig: Path | None) -> AsyncIterator[Api]:
@@ -221,23 +251,6 @@ async def _reached(kubeconfig: Path | None) -> AsyncIterator[Api]:
             yield Api(client)
     except KubeError as error:
         raise ScenarioError(f"the cluster can't be used: {error}") from error
-
-
-@asynccontextmanager
-async def _witnessed(api: Api, nodes: Sequence[str]) -> AsyncIterator[Eyes]:
-    """Put witnesses on the nodes, with the image that the node agents have."""
-    agent = await api.get(DAEMON_SETS, INSTALLED, _AGENT)
-    if agent is None:
-        raise ScenarioError(
-            f"kvberth is not installed on this cluster, there is no DaemonSet {INSTALLED}/{_AGENT}: "
-            "kubectl apply -k k8s/overlays/default"
-        )
-    eyes = Eyes(api, INSTALLED, agent["spec"]["template"]["spec"]["containers"][0]["image"])
-    try:
-        await eyes.open(nodes)
-        yield eyes
-    finally:
-        await _whole(eyes.close())
 
 
 async def _whole(ending: Coroutine[Any, Any, T]) -> T:
