@@ -151,6 +151,8 @@ class Facts:
     marks: Mapping[str, Mark] = field(default_factory=dict)
     begun: int = 0
     """From which message on counts what names no mark."""
+    lived: tuple[Life, ...] = ()
+    """Who lived already when that began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,10 @@ class Teller:
     async def _during(self, number: str, window: During) -> None:
         name = self._step_now
         rules = Rules(name, self._kept(name, window.never or []), self._kept(name, window.always or []))
-        outer, self.watcher.begun = self.watcher.begun, len(self.world.heard)
+        outer = self.watcher.begun, self.watcher.lived
+        if counted := _counting_lives(window):
+            self.watcher.lived = (await self.watcher.look(counted)).lives
+        self.watcher.begun = len(self.world.heard)
         try:
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self.watcher.watch(rules), name=f"watch {number}")
@@ -127,7 +130,7 @@ class Teller:
                 raise
             raise StepFailed(_failures(name, group_error)) from group_error
         finally:
-            self.watcher.begun = outer
+            self.watcher.begun, self.watcher.lived = outer
 
     async def _mark(self, name: str) -> str:
         facts = await self.watcher.look(self._marked.get(name, []))
@@ -169,6 +172,14 @@ def _failures(step: str, error: Exception) -> list[Failure]:
     if isinstance(error, ExceptionGroup):
         return [failure for inner in error.exceptions for failure in _failures(step, inner)]
     return error.failures if isinstance(error, StepFailed) else [Failure(step, "its rules can be judged", str(error))]
+
+
+def _counting_lives(window: During) -> list[Expectation]:
+    """Give the expectations of a window that count lives from its begin on."""
+    found = [*(window.never or ()), *(window.always or ())]
+    for step in window.steps:
+        found += _counting_lives(step.during) if step.during else step.expectations()
+    return [item for item in found if any(p.kind == "lives" and p.value.since is None for p in item.parts())]
 
 
 def _nameless(facts: Facts) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kvberth.scenario.backend.protocol import World
-from kvberth.scenario.facts import Facts, Heard, Mark
+from kvberth.scenario.facts import Facts, Heard, Life, Mark
 from kvberth.scenario.format import Expectation
 from kvberth.scenario.format.steps import After
 from kvberth.scenario.judge import judge
@@ -57,11 +57,13 @@ class Watcher:
     marks: dict[str, Mark] = field(default_factory=dict)
     begun: int = 0
     """From which message on counts what names no mark."""
+    lived: tuple[Life, ...] = ()
+    """Who lived already then."""
     event_within_s: float = EVENT_WITHIN_S
 
     async def look(self, expectations: Sequence[Expectation]) -> Facts:
         """Look once."""
-        return replace(await self.world.look(expectations), marks=self.marks, begun=self.begun)
+        return replace(await self.world.look(expectations), marks=self.marks, begun=self.begun, lived=self.lived)
 
     async def until_met(self, what: Await) -> dict[int, float]:
         """Wait until all hold in one look; give when each came true, in seconds.

@@ -290,3 +290,10 @@ def test_what_nobody_can_look_at_is_unknown_and_so_is_its_opposite() -> None:
         assert verdict(expectation, found) == Verdict(None, "unknown: nobody can look at a")
         assert verdict({"not": expectation}, found).holds is None
     assert verdict({"process": {"role": "cache", "node": "b", "count": 0}}, found).holds is True
+
+
+def test_who_lived_when_a_window_began_is_no_life_of_the_window() -> None:
+    expectation = {"lives": {"engine": {"workload": "llama"}, "count": 0}}
+    assert verdict(expectation, facts(lives=(ENGINE,))).holds is False
+    assert verdict(expectation, facts(lives=(ENGINE,), lived=(ENGINE,))).holds is True
+    assert verdict(expectation, facts(lives=(ENGINE, replace(ENGINE, pid=21)), lived=(ENGINE,))).holds is False

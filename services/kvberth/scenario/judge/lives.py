@@ -61,7 +61,7 @@ def _compare(expected: Identity, facts: Facts, *, wanted_same: bool) -> Verdict:
 
 def lives(expected: Lives, facts: Facts) -> Verdict:
     """Distinct lives that began in a window: what the runners said, and what the kernel runs."""
-    known = facts.marks[expected.since].lives if expected.since else ()
+    known = facts.marks[expected.since].lives if expected.since else facts.lived
     before = () if expected.since else facts.heard[: facts.begun]  # what a window's own lives are told from
     old = {(life.node, life.pid, life.incarnation) for life in known} | _said_lives(expected, before)
     said = _said_lives(expected, since(facts, expected.since))
