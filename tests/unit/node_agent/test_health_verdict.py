@@ -98,3 +98,5 @@ def test_only_where_one_more_look_decides_it_comes_at_once():
     assert not doubtful(GOOD, BUSY, BUSY)
     assert doubtful(GOOD, BUSY, NOTHING)
     assert not doubtful(GOOD, STALE)
+    assert not doubtful(GOOD, NOTHING, BLIND)
+    assert doubtful(GOOD, NOTHING, BLIND, BUSY, NOTHING)

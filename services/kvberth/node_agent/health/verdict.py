@@ -84,12 +84,14 @@ class Standing:
     late: int = 0
     """Deadlines missed in a row, and of those the last in a row in which nothing was answered."""
     unanswered: int = 0
+    blind: bool = False
+    """Whether the last look was no evidence: the next one is hardly another."""
 
     @property
     def doubtful(self) -> bool:
         """Whether one more look decides, and so should come at once."""
         told = self.said.reason if self.said is not None else None
-        if self.late == 0 or told is HealthReason.HUNG:
+        if self.late == 0 or self.blind or told is HealthReason.HUNG:
             return False
         return self.unanswered == 1 or (self.late == 1 and told is not HealthReason.SLOW)
 
@@ -105,7 +107,7 @@ def judge(cache: Cache, standing: Standing, seen: Observation, now: datetime) ->
 
 def _noted(standing: Standing, seen: Observation, now: datetime) -> Standing:
     if isinstance(seen, NoEvidence):
-        return replace(standing, evidence=standing.evidence or now)
+        return replace(standing, evidence=standing.evidence or now, blind=True)
     late = standing.late + 1 if isinstance(seen, Late) else 0
     unanswered = standing.unanswered + 1 if isinstance(seen, Late) and not seen.answered else 0
     proof = now if isinstance(seen, Proven) else standing.proof
@@ -114,7 +116,7 @@ def _noted(standing: Standing, seen: Observation, now: datetime) -> Standing:
         living = seen.incarnation
     elif isinstance(seen, Failed) and seen.reason in _ENDED:
         living = None
-    return replace(standing, evidence=now, late=late, unanswered=unanswered, proof=proof, living=living)
+    return replace(standing, evidence=now, late=late, unanswered=unanswered, proof=proof, living=living, blind=False)
 
 
 def _verdict(cache: Cache, before: Standing, after: Standing, seen: Observation, now: datetime) -> CacheHealthV1 | None:

@@ -74,10 +74,10 @@ class HealthWatcher:
             self._say(event)
 
     async def _pause(self, began: float) -> None:
-        """Wait for the next proof: a moment where it decides, until something stirs or a second is over else."""
+        """Wait for the next proof: a moment where it decides, else until something stirs or the period is over."""
+        await asyncio.sleep(self._pace.least_s)  # in any case: a look that fails at once would keep the loop for itself
         if self.standing.doubtful:
             return
-        await asyncio.sleep(self._pace.least_s)
         left = began + self._pace.period_s - asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(max(0.0, left)):
