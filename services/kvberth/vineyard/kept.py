@@ -32,6 +32,13 @@ class KeptClient:
         given, self._client = self.open, None
         return given
 
+    def take_lost(self) -> Client | None:
+        """Hands over a connection that was lost, if that is what is kept: until it is closed it holds memory."""
+        if self._client is None or not self._client.closed:
+            return None
+        lost, self._client = self._client, None
+        return lost
+
     async def aclose(self) -> None:
         """Closes the connection, if there is one; the next call opens another."""
         lost, self._client = self._client, None

@@ -17,6 +17,11 @@ class SharedStores:
         self._maps: dict[int, mmap.mmap] = {}
         self._fds: dict[int, int] = {}
 
+    @property
+    def mapped(self) -> bool:
+        """Whether any memory is."""
+        return bool(self._maps)
+
     def add(self, location: Location, fd: int) -> None:
         """Maps the memory behind `fd`, which is kept to be shared; raises MalformedError where it cannot be mapped."""
         try:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,21 @@ async def test_a_proof_puts_bytes_in_takes_them_out_and_leaves_nothing(daemon):
     assert open_descriptors() - before <= 2  # the connection that is kept, and its shared memory
     await prober.aclose()
     assert await usage(daemon.path) == 0
+
+
+async def test_the_memory_of_a_daemon_that_died_is_let_go_while_no_other_answers(daemon):
+    prober = Prober(str(daemon.path), lambda _seconds: False)
+    assert isinstance(await prober.probe(), Proven)
+    assert mapped_memories()
+    await daemon.kill()
+    assert isinstance(await prober.probe(), Failed)
+    await until(lambda: not mapped_memories())
+    await prober.aclose()
+
+
+def mapped_memories():
+    """The memories of daemons that this process has mapped."""
+    return [line for line in Path("/proc/self/maps").read_text().splitlines() if "memfd:vineyard" in line]
 
 
 async def test_a_cache_is_healthy_dead_and_healthy_again_under_its_next_incarnation(root):

@@ -1,7 +1,7 @@
-"""What a proof that was given up leaves in the daemon: it is deleted once the daemon comes to it.
+"""What proofs leave: canaries of those given up, deleted once the daemon comes to it, and the memory of the dead.
 
 An unsealed blob stays for ever and is listed by nobody, so each must be deleted by its id, over a connection to the
-very daemon that has it.
+very daemon that has it. Whoever mapped a daemon's memory keeps all of it alive after the daemon's death.
 """
 
 import asyncio
@@ -15,15 +15,16 @@ _MOST = 8
 
 
 class Leftovers:
-    """The deletions under way, a few at most."""
+    """The deletions under way, a few at most, and the connections that are being closed."""
 
     def __init__(self) -> None:
         """Nothing is left over yet."""
         self._undoing: dict[asyncio.Task[None], Client] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many canaries wait for their deletion."""
         return len(self._undoing)
 
     @property
@@ -41,9 +42,15 @@ class Leftovers:
         self._undoing[task] = client
         task.add_done_callback(self._undoing.pop)
 
+    def let_go(self, client: Client) -> None:
+        """Close a connection that was lost, while proofs go on: to free a dead daemon's memory may take seconds."""
+        task = asyncio.create_task(client.aclose(), name="let the memory of a lost daemon go")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
     async def aclose(self) -> None:
         """Give up what is under way."""
-        tasks = [*self._undoing]
+        tasks = [*self._undoing, *self._closing]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -69,6 +69,7 @@ class Prober:
     async def probe(self) -> Observation:
         """Try once; takes a few milliseconds, and at most one missed deadline."""
         self._calls = {"reader": [], "writer": []}
+        self._let_go()
         answered = False
         try:
             reader = await self._timed("reader", Client.connect(self._path, timeout_s=CALL_S))
@@ -76,8 +77,7 @@ class Prober:
             try:
                 return await self._prove(reader)
             finally:
-                if not self._leftovers.holds(reader):
-                    await reader.aclose()
+                await self._close(reader)
         except CannotAsk as error:
             return NoEvidence(error.what)
         except DaemonHung:
@@ -134,8 +134,23 @@ class Prober:
         self._leftovers.undo(writer, creating)
         raise DaemonHung(self._path, f"vineyardd made no blob within {CALL_S:g} s")
 
+    def _let_go(self) -> None:
+        """Hold no memory of a daemon that is gone, however long no other one answers."""
+        lost = self._writer.take_lost()
+        if lost is not None:
+            self._leftovers.let_go(lost)
+
+    async def _close(self, reader: Client) -> None:
+        if self._leftovers.holds(reader):
+            return
+        if reader.closed:
+            self._leftovers.let_go(reader)
+        else:
+            await reader.aclose()
+
     def _undo_later(self, reader: Client, object_id: int) -> None:
         """Delete a canary by a connection that is still open, so that it is the same daemon's."""
+        self._let_go()
         holder = self._writer.give_up() or (None if reader.closed else reader)
         if holder is not None:
             self._leftovers.undo(holder, object_id)
