@@ -13,6 +13,7 @@ GOOD = Proven("i1", 0.002, 0.0002, 64, 1 << 26)
 SLOW = Proven("i1", 0.8, 0.1, 64, 1 << 26)
 ONE_LATE_CALL = Proven("i1", 0.39, 0.0002, 64, 1 << 26)
 STALE = Failed(HealthReason.STALE, "nobody listens")
+REFUSED = Failed(HealthReason.REFUSED, "not now")
 FULL = Failed(HealthReason.FULL, "no room")
 NOTHING, BUSY, BLIND = Late(False, 0.4), Late(True, 0.4), NoEvidence("no descriptor is left")
 
@@ -68,6 +69,7 @@ def test_a_failure_names_who_was_proven_last_and_when():
 def test_who_hangs_is_named_only_where_it_is_the_one_that_was_proven():
     assert said(GOOD, NOTHING, NOTHING)[-1].incarnation == "i1"
     assert said(GOOD, STALE, NOTHING, NOTHING)[-1].incarnation is None  # another one, which may be starting still
+    assert said(GOOD, REFUSED, NOTHING, NOTHING)[-1].incarnation == "i1"  # who refuses is there
     assert said(NOTHING, NOTHING)[-1].incarnation is None
 
 

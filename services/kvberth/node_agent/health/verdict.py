@@ -16,8 +16,8 @@ KNOWN_FOR = timedelta(seconds=5)
 """How long a verdict stands without evidence."""
 RENEW_EVERY = timedelta(seconds=30)
 """How old the time of the last proof may be on the bus while proofs go on."""
-_ENDED = frozenset({HealthReason.MISSING, HealthReason.STALE, HealthReason.GONE, HealthReason.REFUSED})
-"""What shows that the daemon that was there is not there any more."""
+_ENDED = frozenset({HealthReason.MISSING, HealthReason.STALE, HealthReason.GONE})
+"""What shows that the daemon that was there is not there any more; one that refuses is (who is dead is `STALE`)."""
 
 
 @dataclass(frozen=True, slots=True)
