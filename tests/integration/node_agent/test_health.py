@@ -44,19 +44,18 @@ async def test_a_proof_puts_bytes_in_takes_them_out_and_leaves_nothing(daemon):
         assert (seen.incarnation, seen.memory_limit) == (daemon.incarnation, 64 * MIB)
         assert seen.memory_usage >= 64
         assert 0 < seen.call_s < seen.round_trip_s
-    assert open_descriptors() - before <= 2  # the connection that is kept, and its shared memory
+    assert open_descriptors() - before <= 4  # the connections that are kept, and their shared memory
     await prober.aclose()
     assert await usage(daemon.path) == 0
 
 
 async def test_the_memory_of_a_daemon_that_died_is_let_go_while_no_other_answers(daemon):
-    prober = Prober(str(daemon.path), lambda _seconds: False)
-    assert isinstance(await prober.probe(), Proven)
-    assert mapped_memories()
-    await daemon.kill()
-    assert isinstance(await prober.probe(), Failed)
-    await until(lambda: not mapped_memories())
-    await prober.aclose()
+    async with proving(daemon.path) as proof:
+        await proof.until("healthy Proven")
+        assert mapped_memories()
+        await daemon.kill()
+        await proof.until("failed Stale")
+        await until(lambda: not mapped_memories())
 
 
 def mapped_memories():
@@ -90,6 +89,20 @@ async def test_a_socket_that_is_news_is_proven_at_once(root):
         async with running_vineyardd(path):
             proof.follow()
             await proof.until("healthy Proven", 1.0)
+
+
+async def test_a_successor_that_hangs_is_not_named_after_the_daemon_that_was_proven(daemon):
+    async with proving(daemon.path, period_s=60.0) as proof:
+        healthy, _ = await proof.until("healthy Proven")
+        assert healthy.incarnation == daemon.incarnation
+        await daemon.kill()
+        daemon.path.unlink()
+        with socket.socket(socket.AF_UNIX) as starting:  # it listens, and reserves its memory first
+            starting.bind(str(daemon.path))
+            starting.listen(16)
+            proof.follow()
+            hung, _ = await proof.until("failed Hung", WITHIN_S)
+    assert (hung.incarnation, hung.last_proof) == (None, healthy.last_proof)
 
 
 async def test_a_stopped_daemon_is_hung_and_healthy_again_and_nothing_is_left_in_it(daemon):

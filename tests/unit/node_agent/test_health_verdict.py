@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kvberth.node_agent.health.verdict import Cache, Failed, Late, NoEvidence, Proven, Standing, judge
+from kvberth.node_agent.health.verdict import Cache, Failed, Late, NoEvidence, Proven, Standing, ended, judge
 from kvberth_schemas.events import HealthReason, Verdict
 
 CACHE = Cache("l20-a", "default", "k", "/r/default/k/vineyard.sock")
@@ -71,6 +71,14 @@ def test_who_hangs_is_named_only_where_it_is_the_one_that_was_proven():
     assert said(GOOD, STALE, NOTHING, NOTHING)[-1].incarnation is None  # another one, which may be starting still
     assert said(GOOD, REFUSED, NOTHING, NOTHING)[-1].incarnation == "i1"  # who refuses is there
     assert said(NOTHING, NOTHING)[-1].incarnation is None
+
+
+def test_a_deadline_that_one_daemon_missed_says_nothing_about_the_next():
+    standing, _ = judge(CACHE, Standing(), GOOD, START)
+    standing, _ = judge(CACHE, standing, NOTHING, START)
+    (hung,) = said(NOTHING, NOTHING, standing=ended(standing))
+    assert (hung.incarnation, hung.last_proof) == (None, START)
+    assert said(NOTHING, standing=ended(standing)) == []
 
 
 def test_the_time_of_the_last_proof_is_renewed_every_half_minute():

@@ -25,6 +25,9 @@ class Looks:
             raise RuntimeError("looks without end")
         return self.left.pop(0) if len(self.left) > 1 else self.left[0]
 
+    def ended(self):
+        return False
+
     async def aclose(self):
         pass
 

@@ -1,7 +1,8 @@
 """One proof: a canary goes in on one connection and is read on a second one. Says what was seen, judges nothing.
 
 The second connection is opened for each proof, so that a register is part of it; the first one is kept, as an
-engine's is. Every call has its own deadline, and nothing of a proof that was given up is left in the daemon.
+engine's is. A daemon's first proof leaves its second one open as a witness: it asks for nothing more, so that its end
+is the daemon's. Every call has its own deadline, and nothing of a proof that was given up is left in the daemon.
 """
 
 import asyncio
@@ -59,12 +60,21 @@ class Prober:
         self._canary = canary
         self._writer = KeptClient(path)
         self._leftovers = Leftovers()
+        self._witness: tuple[str, Client] | None = None
         self._calls: dict[str, list[float]] = {}
 
     @property
     def owed(self) -> int:
         """How many blobs of proofs that were given up wait for their deletion."""
         return self._leftovers.count
+
+    def ended(self) -> bool:
+        """Whether the daemon that was proven last has ended since; told once. Another one may be in its place."""
+        if self._witness is None or not self._witness[1].closed:
+            return False
+        self._leftovers.let_go(self._witness[1])
+        self._witness = None
+        return True
 
     async def probe(self) -> Observation:
         """Try once; takes a few milliseconds, and at most one missed deadline."""
@@ -75,7 +85,10 @@ class Prober:
             reader = await self._timed("reader", Client.connect(self._path, timeout_s=CALL_S))
             answered = True
             try:
-                return await self._prove(reader)
+                seen = await self._prove(reader)
+                if isinstance(seen, Proven):
+                    await self._keep(reader, seen.incarnation)
+                return seen
             finally:
                 await self._close(reader)
         except CannotAsk as error:
@@ -94,6 +107,8 @@ class Prober:
     async def aclose(self) -> None:
         """Close what is kept; what is left over in the daemon is given up."""
         await self._writer.aclose()
+        if self._witness is not None:
+            await self._witness[1].aclose()
         await self._leftovers.aclose()
 
     async def _prove(self, reader: Client) -> Observation:
@@ -140,13 +155,22 @@ class Prober:
         if lost is not None:
             self._leftovers.let_go(lost)
 
-    async def _close(self, reader: Client) -> None:
-        if self._leftovers.holds(reader):
+    async def _keep(self, reader: Client, incarnation: str) -> None:
+        """Keep the first connection that proved a daemon: nothing but the daemon's end closes it."""
+        if self._witness is not None and self._witness[0] == incarnation:
             return
-        if reader.closed:
-            self._leftovers.let_go(reader)
+        before, self._witness = self._witness, (incarnation, reader)
+        if before is not None:
+            await self._close(before[1])
+
+    async def _close(self, client: Client) -> None:
+        kept = self._witness is not None and self._witness[1] is client
+        if kept or self._leftovers.holds(client):
+            return
+        if client.closed:
+            self._leftovers.let_go(client)
         else:
-            await reader.aclose()
+            await client.aclose()
 
     def _undo_later(self, reader: Client, object_id: int) -> None:
         """Delete a canary by a connection that is still open, so that it is the same daemon's."""

@@ -105,6 +105,11 @@ def judge(cache: Cache, standing: Standing, seen: Observation, now: datetime) ->
     return replace(after, said=verdict), verdict
 
 
+def ended(standing: Standing) -> Standing:
+    """Give the standing once the daemon that was proven is known to have ended: what it missed, no other one did."""
+    return replace(standing, living=None, late=0, unanswered=0)
+
+
 def _noted(standing: Standing, seen: Observation, now: datetime) -> Standing:
     if isinstance(seen, NoEvidence):
         return replace(standing, evidence=standing.evidence or now, blind=True)

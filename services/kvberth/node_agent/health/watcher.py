@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kvberth.node_agent.health.prober import Prober
-from kvberth.node_agent.health.verdict import Cache, NoEvidence, Observation, Standing, judge
+from kvberth.node_agent.health.verdict import Cache, NoEvidence, Observation, Standing, ended, judge
 from kvberth_schemas.events import CacheHealthV1
 
 PROBE_S = 30.0
@@ -55,6 +55,8 @@ class HealthWatcher:
             while True:
                 began = loop.time()
                 self._stir.clear()
+                if self._prober.ended():
+                    self.standing = ended(self.standing)
                 self._judge(await self._probe())
                 await self._pause(began)
         finally:
