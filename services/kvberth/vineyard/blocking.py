@@ -12,9 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kvberth.service.shortage import is_own_shortage
 from kvberth.vineyard import wire
 from kvberth.vineyard.blob import Blob, SharedBlob
-from kvberth.vineyard.errors import ConnectionGone, DaemonHung, ObjectMissing, ProtocolError, VineyardError
+from kvberth.vineyard.errors import CannotAsk, ConnectionGone, DaemonHung, ObjectMissing, ProtocolError, VineyardError
 from kvberth.vineyard.refusals import check_size, refusal
 from kvberth.vineyard.stores import SharedStores
 from kvberth.vineyard.stream import BlockingStream
@@ -32,7 +33,7 @@ class BlockingClient:
     def __init__(self, stream: BlockingStream) -> None:
         """For `connect`, which is how a client is made."""
         self._stream = stream
-        self._stores = SharedStores()
+        self._stores = SharedStores(stream.path)
         self._lock = threading.Lock()
         self._why_closed: str | None = None
 
@@ -65,7 +66,11 @@ class BlockingClient:
         request = wire.create_request(size)
         with self._turn(timeout_s):
             location = wire.created(self._ask(request, "create_buffer_reply"), size)
-            return Blob(location.object_id, self._view(location))
+            try:
+                return Blob(location.object_id, self._view(location))
+            except CannotAsk:
+                self._delete([location.object_id])  # nobody else ever hears of it
+                raise
 
     def seal(self, object_id: int, *, timeout_s: float = 1.0) -> None:
         """Makes a blob visible to all clients; raises ObjectMissing. Sealing twice is no error."""
@@ -91,10 +96,8 @@ class BlockingClient:
 
     def delete(self, object_ids: Sequence[int], *, timeout_s: float = 1.0) -> None:
         """Deletes blobs, sealed or not; missing ones and those that a metadata object still names are passed over."""
-        requests = wire.delete_requests(object_ids)
         with self._turn(timeout_s):
-            for request in requests:
-                self._ask(request, "del_data_reply")
+            self._delete(object_ids)
 
     def close(self) -> None:
         """Ends the connection, also under another thread's request, which gets ConnectionGone."""
@@ -141,9 +144,15 @@ class BlockingClient:
             self._end("an earlier request was given up before its reply came")
             raise DaemonHung(path, late) from None
         except OSError as error:
+            if is_own_shortage(error):
+                self._end(f"nobody could be asked here ({error.strerror})")
+                raise CannotAsk(path, f"nobody could be asked here ({error.strerror})") from None
             why = self._why_closed or f"the daemon is gone ({error.strerror or error})"
             self._end(why)
             raise ConnectionGone(path, why) from None
+        except CannotAsk as error:  # what the daemon sent is lost, and it sends each memory once
+            self._end(error.what)
+            raise
         except VineyardError:
             raise
         except BaseException:
@@ -158,6 +167,10 @@ class BlockingClient:
         """Lets nobody speak on the connection any more; the first reason is kept."""
         self._why_closed = self._why_closed or why
         self._stream.shut()
+
+    def _delete(self, object_ids: Sequence[int]) -> None:
+        for request in wire.delete_requests(object_ids):
+            self._ask(request, "del_data_reply")
 
     def _ask(self, request: wire.Json, reply_type: str) -> wire.Json:
         self._stream.send(wire.encode(request))

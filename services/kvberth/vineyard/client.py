@@ -16,7 +16,7 @@ from typing import Self
 from kvberth.vineyard import wire
 from kvberth.vineyard.blob import Blob
 from kvberth.vineyard.connection import Connection
-from kvberth.vineyard.errors import ConnectionGone, DaemonHung, ObjectMissing, ProtocolError, VineyardError
+from kvberth.vineyard.errors import CannotAsk, ConnectionGone, DaemonHung, ObjectMissing, ProtocolError, VineyardError
 from kvberth.vineyard.refusals import check_size, refusal
 from kvberth.vineyard.stores import SharedStores
 from kvberth.vineyard.wire import InstanceStatus, Location, Registration
@@ -30,7 +30,7 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         """For `connect`, which is how a client is made."""
         self._connection = connection
-        self._stores = SharedStores()
+        self._stores = SharedStores(connection.path)
         self._lock = asyncio.Lock()
 
     @classmethod
@@ -64,7 +64,11 @@ class Client:
         request = wire.create_request(size)
         async with self._turn(timeout_s):
             location = wire.created(await self._ask(request, "create_buffer_reply"), size)
-            return Blob(location.object_id, await self._view(location))
+            try:
+                return Blob(location.object_id, await self._view(location))
+            except CannotAsk:
+                await self._delete([location.object_id])  # nobody else ever hears of it
+                raise
 
     async def seal(self, object_id: int, *, timeout_s: float = 1.0) -> None:
         """Makes a blob visible to all clients; raises ObjectMissing. Sealing twice is no error."""
@@ -87,10 +91,8 @@ class Client:
 
     async def delete(self, object_ids: Sequence[int], *, timeout_s: float = 1.0) -> None:
         """Deletes blobs, sealed or not; missing ones and those that a metadata object still names are passed over."""
-        requests = wire.delete_requests(object_ids)
         async with self._turn(timeout_s):
-            for request in requests:
-                await self._ask(request, "del_data_reply")
+            await self._delete(object_ids)
 
     async def wait_closed(self) -> None:
         """Returns when the connection is closed, at once when the daemon dies; disturbs no request."""
@@ -139,6 +141,9 @@ class Client:
         except wire.MalformedError as error:
             connection.close(ProtocolError, f"what answered {error}")
             raise ProtocolError(connection.path, f"what answered {error}") from None
+        except CannotAsk as error:  # what the daemon sent is lost, and it sends each memory once
+            connection.close(ConnectionGone, error.what)
+            raise
         except VineyardError:
             raise
         except BaseException:
@@ -152,6 +157,10 @@ class Client:
         except BaseException:
             self._connection.close(ConnectionGone, "registering failed")
             raise
+
+    async def _delete(self, object_ids: Sequence[int]) -> None:
+        for request in wire.delete_requests(object_ids):
+            await self._ask(request, "del_data_reply")
 
     async def _ask(self, request: wire.Json, reply_type: str) -> wire.Json:
         self._connection.send(wire.encode(request))

@@ -12,9 +12,10 @@ import os
 import socket
 from collections import deque
 
+from kvberth.service.shortage import is_own_shortage
 from kvberth.vineyard import wire
 from kvberth.vineyard.address import check_path, connect_error, new_socket
-from kvberth.vineyard.errors import ConnectionGone, ProtocolError, VineyardError
+from kvberth.vineyard.errors import CannotAsk, ConnectionGone, ProtocolError, VineyardError
 
 _FULL_BACKLOG_RETRY_S = 0.01
 _READ_BYTES = 64 * 1024
@@ -33,6 +34,7 @@ class Connection:
         self._inbox = bytearray()
         self._outbox = bytearray()
         self._fds: deque[int] = deque()
+        self._cut_off = False
         self._arrived = asyncio.Event()
         self._expecting = False
         # The class and the words, not an exception: its traceback would keep the caller's views alive.
@@ -70,6 +72,8 @@ class Connection:
         await self._take(1)
         if not self._fds:
             self.raise_if_closed()
+            if self._cut_off:
+                raise CannotAsk(self.path, "no file descriptor is left here for the memory that the daemon sent")
             raise wire.MalformedError("announced a file descriptor and sent none")
         return self._fds.popleft()
 
@@ -119,15 +123,19 @@ class Connection:
 
     def _on_readable(self) -> None:
         try:
-            data, ancillary, _, _ = self._sock.recvmsg(
+            data, ancillary, flags, _ = self._sock.recvmsg(
                 _READ_BYTES, socket.CMSG_SPACE(_FD_BYTES), socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return
         except OSError as error:
-            self.close(ConnectionGone, f"the daemon is gone ({error.strerror})")
+            self._lose(error)
             return
-        self._fds.extend(_descriptors(ancillary))
+        fds = _descriptors(ancillary)
+        self._fds.extend(fds)
+        self._cut_off = self._cut_off or (
+            bool(flags & socket.MSG_CTRUNC) and not fds
+        )  # the kernel had no number for it
         self._inbox += data
         if not data:
             self.close(ConnectionGone, "the daemon closed the connection")
@@ -142,12 +150,18 @@ class Connection:
             with contextlib.suppress(BlockingIOError):
                 del self._outbox[: self._sock.send(self._outbox)]
         except OSError as error:
-            self.close(ConnectionGone, f"the daemon is gone ({error.strerror})")
+            self._lose(error)
             return
         if self._outbox:
             self._loop.add_writer(self._sock, self._on_writable)
         else:
             self._loop.remove_writer(self._sock)
+
+    def _lose(self, error: OSError) -> None:
+        if is_own_shortage(error):
+            self.close(CannotAsk, f"nobody could be asked here ({error.strerror})")
+        else:
+            self.close(ConnectionGone, f"the daemon is gone ({error.strerror})")
 
 
 def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

@@ -6,14 +6,18 @@ Owns the mappings and every descriptor given to it; speaks to nobody.
 import mmap
 import os
 
+from kvberth.service.shortage import is_own_shortage
 from kvberth.vineyard.blob import SharedBlob
+from kvberth.vineyard.errors import CannotAsk
 from kvberth.vineyard.wire import Location, MalformedError
 
 
 class SharedStores:
     """The mapped memories of one connection, by the number that the daemon calls them."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        """`path` is the daemon's, for errors."""
+        self._path = path
         self._maps: dict[int, mmap.mmap] = {}
         self._fds: dict[int, int] = {}
 
@@ -23,12 +27,17 @@ class SharedStores:
         return bool(self._maps)
 
     def add(self, location: Location, fd: int) -> None:
-        """Maps the memory behind `fd`, which is kept to be shared; raises MalformedError where it cannot be mapped."""
+        """Maps the memory behind `fd`, which is kept to be shared, or closed where that fails.
+
+        Raises MalformedError where it cannot be mapped, and CannotAsk where this process lacks something for it.
+        """
         try:
             # The daemon sends each memory once. A second one by the same number replaces the first, whose views stay.
             self._maps[location.store_fd] = mmap.mmap(fd, location.map_bytes)
         except (OSError, ValueError) as error:  # no memory at all, or shorter than was said
             os.close(fd)
+            if is_own_shortage(error):
+                raise CannotAsk(self._path, f"the daemon's memory cannot be mapped here: {error}") from None
             raise MalformedError(
                 f"sent a descriptor that {location.map_bytes} bytes cannot be mapped from: {error}"
             ) from None

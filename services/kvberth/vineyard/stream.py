@@ -9,7 +9,7 @@ import time
 
 from kvberth.vineyard import wire
 from kvberth.vineyard.address import check_path, connect_error, new_socket
-from kvberth.vineyard.errors import DaemonHung
+from kvberth.vineyard.errors import CannotAsk, DaemonHung
 
 
 class BlockingStream:
@@ -59,11 +59,13 @@ class BlockingStream:
         return bytes(taken)
 
     def receive_fd(self) -> int:
-        """Returns the descriptor that comes with the next byte; it is the caller's to close."""
+        """Returns the descriptor that comes with the next byte; it is the caller's to close. Raises CannotAsk."""
         self._sock.settimeout(self._left())
-        data, fds, _, _ = socket.recv_fds(self._sock, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        data, fds, flags, _ = socket.recv_fds(self._sock, 1, 1, socket.MSG_CMSG_CLOEXEC)
         if not data:
             raise ConnectionResetError(errno.ECONNRESET, "the daemon closed the connection")
+        if flags & socket.MSG_CTRUNC and not fds:  # the kernel had no number for it
+            raise CannotAsk(self.path, "no file descriptor is left here for the memory that the daemon sent")
         if len(fds) != 1:
             for fd in fds:
                 os.close(fd)
