@@ -133,9 +133,8 @@ class Connection:
             return
         fds = _descriptors(ancillary)
         self._fds.extend(fds)
-        self._cut_off = self._cut_off or (
-            bool(flags & socket.MSG_CTRUNC) and not fds
-        )  # the kernel had no number for it
+        if flags & socket.MSG_CTRUNC and not fds:  # the kernel had no number for it
+            self._cut_off = True
         self._inbox += data
         if not data:
             self.close(ConnectionGone, "the daemon closed the connection")

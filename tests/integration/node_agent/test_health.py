@@ -15,6 +15,7 @@ from kvberth.scenario.backend.fault_proxy import Fault
 from kvberth.vineyard import Client, StoreFull
 from support.descriptors import open_descriptors
 from support.hostile_peer import hostile_peer
+from support.shortage import no_descriptors
 from support.vineyardd import running_vineyardd
 from support.waiting import until
 
@@ -206,6 +207,17 @@ async def test_wrong_bytes_are_wrong_bytes(daemon):
     assert isinstance(seen, Failed)
     assert seen.reason == "WrongBytes"
     await prober.aclose()
+
+
+async def test_a_shortage_of_descriptors_in_the_midst_of_a_proof_is_no_evidence(daemon):
+    prober = Prober(str(daemon.path), lambda _seconds: False)
+    assert isinstance(await prober.probe(), Proven)
+    with no_descriptors(but_one=True):  # for a connection, and none for the memory
+        assert isinstance(await prober.probe(), NoEvidence)
+    assert isinstance(await prober.probe(), Proven)
+    await until(lambda: prober.owed == 0)
+    await prober.aclose()
+    assert await usage(daemon.path) == 0
 
 
 async def test_a_deadline_missed_by_our_own_lag_is_no_evidence(daemon):
