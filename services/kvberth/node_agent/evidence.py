@@ -15,9 +15,13 @@ class Evidence:
             "kvberth.node.agent.deadlines.discarded", "Deadlines missed while our own event loop lagged: no evidence."
         )
 
+    def lag_s(self, seconds: float) -> float:
+        """How late our loop was at worst within the last ``seconds``."""
+        return self._lag.recent_max_s(seconds)
+
     def lagged(self, seconds: float) -> bool:
-        """Whether our loop lagged within the last ``seconds``; then the deadline missed in them counts for nothing."""
-        if self._lag.recent_max_s(seconds) <= MAX_LAG_S:
+        """Whether a deadline that was missed within the last ``seconds`` counts for nothing, and is counted as such."""
+        if self.lag_s(seconds) <= MAX_LAG_S:
             return False
         self._discarded.add(1)
         return True

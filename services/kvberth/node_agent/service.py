@@ -87,7 +87,7 @@ class _Agent:
             writer.put(subjects.health(self._node, event.namespace, event.cache), event)
 
         pace = ProofPace(period_s=self._context.settings.proof_s)
-        return HealthKeeper(group, pace, self._evidence.lagged, speak, ProofMetrics(self._context.telemetry))
+        return HealthKeeper(group, pace, self._evidence, speak, ProofMetrics(self._context.telemetry))
 
     def _make_keeper(self, group: asyncio.TaskGroup, writer: Writer, health: HealthKeeper) -> Keeper:
         settings = self._context.settings

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from integration.node_agent.proving import proving, proxied
+from integration.node_agent.proving import OwnLag, proving, proxied
 from kvberth.node_agent.health.prober import Prober
-from kvberth.node_agent.health.verdict import Failed, Late, NoEvidence, Proven
+from kvberth.node_agent.health.verdict import SLOW_CALL_S, Failed, Late, NoEvidence, Proven
 from kvberth.scenario.backend.fault_proxy import Fault
 from kvberth.vineyard import Client, StoreFull
 from support.descriptors import open_descriptors
@@ -37,7 +37,7 @@ async def usage(path):
 
 
 async def test_a_proof_puts_bytes_in_takes_them_out_and_leaves_nothing(daemon):
-    prober = Prober(str(daemon.path), lambda _seconds: False)
+    prober = Prober(str(daemon.path), OwnLag())
     before = open_descriptors()
     for _ in range(20):
         seen = await prober.probe()
@@ -137,6 +137,19 @@ async def test_a_daemon_whose_every_call_is_slow_is_slow_and_not_hung(daemon):
         assert proof.words == ["healthy Proven", "degraded Slow", "healthy Proven"]
 
 
+async def test_what_our_own_loop_was_late_is_not_taken_for_the_daemons_time(daemon):
+    lag = OwnLag()
+    prober = Prober(str(daemon.path), lag)
+    async with proxied(daemon.path) as proxy:
+        proxy.set(Fault.SLOW, 0.1)
+        for lag.lag, slow in ((0.0, True), (0.05, False), (0.09, False), (0.2, False), (0.0, True)):
+            seen = await prober.probe()
+            assert isinstance(seen, Proven)
+            assert (seen.call_s >= SLOW_CALL_S) == slow
+        assert lag.discarded == 0  # no deadline was missed
+        await prober.aclose()
+
+
 async def test_a_silent_socket_is_hung_and_one_that_resets_is_gone(daemon):
     async with proxied(daemon.path) as proxy, proving(daemon.path) as proof:
         await proof.until("healthy Proven")
@@ -183,7 +196,7 @@ async def test_whatever_else_answers_is_told_apart(root):
         await peer.read_request()
         await peer.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    prober = Prober(str(path), lambda _seconds: False)
+    prober = Prober(str(path), OwnLag())
     async with hostile_peer(path, garbage):
         seen = await prober.probe()
         assert isinstance(seen, Failed)
@@ -202,7 +215,7 @@ async def test_wrong_bytes_are_wrong_bytes(daemon):
         def __ne__(self, _other):
             return True
 
-    prober = Prober(str(daemon.path), lambda _seconds: False, lambda count: Forgetful(b"c" * count))
+    prober = Prober(str(daemon.path), OwnLag(), lambda count: Forgetful(b"c" * count))
     seen = await prober.probe()
     assert isinstance(seen, Failed)
     assert seen.reason == "WrongBytes"
@@ -210,7 +223,7 @@ async def test_wrong_bytes_are_wrong_bytes(daemon):
 
 
 async def test_a_shortage_of_descriptors_in_the_midst_of_a_proof_is_no_evidence(daemon):
-    prober = Prober(str(daemon.path), lambda _seconds: False)
+    prober = Prober(str(daemon.path), OwnLag())
     assert isinstance(await prober.probe(), Proven)
     with no_descriptors(but_one=True):  # for a connection, and none for the memory
         assert isinstance(await prober.probe(), NoEvidence)
@@ -221,7 +234,7 @@ async def test_a_shortage_of_descriptors_in_the_midst_of_a_proof_is_no_evidence(
 
 
 async def test_a_deadline_missed_by_our_own_lag_is_no_evidence(daemon):
-    prober = Prober(str(daemon.path), lambda _seconds: True)
+    prober = Prober(str(daemon.path), OwnLag(0.2))
     assert isinstance(await prober.probe(), Proven)
     await daemon.freeze()
     try:
@@ -238,7 +251,7 @@ async def test_a_create_that_comes_late_is_deleted_when_it_comes(daemon):
             proxy.set(Fault.SILENCE)  # from the create on
             return b"c" * count
 
-        prober = Prober(str(daemon.path), lambda _seconds: False, canary)
+        prober = Prober(str(daemon.path), OwnLag(), canary)
         assert await prober.probe() == Late(True, 0.4)
         assert prober.owed == 1
         proxy.set(Fault.NONE)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from integration.node_agent.proving import proving
+from kvberth.node_agent.evidence import Evidence
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import Cache, Standing, judge
 from kvberth.service import LagWatchdog, Telemetry
@@ -50,7 +51,7 @@ async def test_in_ten_thousand_proofs_of_a_healthy_daemon_nothing_else_is_said(r
     lag.start()
     said, seen, standing = Counter(), Counter(), Standing()
     async with running_vineyardd(root / "vineyard.sock") as daemon:
-        prober = Prober(str(daemon.path), lambda seconds: lag.recent_max_s(seconds) > 0.1)
+        prober = Prober(str(daemon.path), Evidence(lag, telemetry))
         for _ in range(PROOFS):
             observation = await prober.probe()
             seen[type(observation).__name__] += 1

@@ -9,6 +9,7 @@ from functools import partial
 
 import structlog
 
+from kvberth.node_agent.evidence import Evidence
 from kvberth.node_agent.health.metrics import ProofMetrics
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import Cache, Standing
@@ -42,13 +43,13 @@ class HealthKeeper:
         self,
         group: asyncio.TaskGroup,
         pace: Pace,
-        lagged: Callable[[float], bool],
+        evidence: Evidence,
         speak: Speaker,
         metrics: ProofMetrics,
     ) -> None:
         self._group = group
         self._pace = pace
-        self._lagged = lagged
+        self._evidence = evidence
         self._speak = speak
         self._metrics = metrics
         self._proven: dict[tuple[str, str], _Proven] = {}
@@ -89,7 +90,7 @@ class HealthKeeper:
     def _start(self, key: tuple[str, str], cache: Cache) -> None:
         watcher = HealthWatcher(
             cache,
-            Prober(cache.path, self._lagged),
+            Prober(cache.path, self._evidence),
             self._pace,
             self._say,
             self._metrics.observe,

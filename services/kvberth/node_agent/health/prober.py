@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from statistics import median
 from typing import TypeVar
 
+from kvberth.node_agent.evidence import MAX_LAG_S, Evidence
 from kvberth.node_agent.health.leftovers import PATIENCE_S, Leftovers
 from kvberth.node_agent.health.verdict import Failed, Late, NoEvidence, Observation, Proven
 from kvberth.vineyard import (
@@ -51,12 +52,12 @@ T = TypeVar("T")
 
 
 class Prober:
-    """Proves one cache, one proof after the other. ``lagged(seconds)``: did our own loop run late in that time?"""
+    """Proves one cache, one proof after the other; ``evidence`` tells how late our own loop was."""
 
-    def __init__(self, path: str, lagged: Callable[[float], bool], canary: Callable[[int], bytes] = os.urandom) -> None:
+    def __init__(self, path: str, evidence: Evidence, canary: Callable[[int], bytes] = os.urandom) -> None:
         """``canary`` gives so many bytes that nobody expects."""
         self._path = path
-        self._lagged = lagged
+        self._evidence = evidence
         self._canary = canary
         self._writer = KeptClient(path)
         self._leftovers = Leftovers()
@@ -94,7 +95,7 @@ class Prober:
         except CannotAsk as error:
             return NoEvidence(error.what)
         except DaemonHung:
-            if self._lagged(CALL_S):
+            if self._evidence.lagged(CALL_S):
                 return NoEvidence("this agent's own event loop lagged, so that a missed deadline says nothing")
             return Late(answered, CALL_S)
         except StoreFull:
@@ -130,8 +131,12 @@ class Prober:
             what = "says that less is in use than was just put in, or more than it has"
             return Failed(HealthReason.WRONG_ACCOUNTS, f"{self._path}: vineyardd {what}")
         took_s = sum(map(sum, self._calls.values()))
-        call_s = 0.0 if self._lagged(took_s) else max(map(median, self._calls.values()))
-        return Proven(status.deployment, took_s, call_s, status.memory_usage, status.memory_limit)
+        return Proven(status.deployment, took_s, self._typical_s(took_s), status.memory_usage, status.memory_limit)
+
+    def _typical_s(self, took_s: float) -> float:
+        """What of a call's typical time was certainly the daemon's, and not our own loop's; 0 where nobody knows."""
+        lag_s = self._evidence.lag_s(took_s)
+        return 0.0 if lag_s > MAX_LAG_S else max(0.0, max(map(median, self._calls.values())) - lag_s)
 
     async def _created(self, writer: Client) -> Blob:
         """Create the canary; one that does not come in time is deleted when it does, for its id would be lost."""
