@@ -35,9 +35,8 @@ class Looks:
 @pytest.mark.parametrize("seen", [(LATE, BLIND), (BLIND,), (LATE,)])
 async def test_no_look_keeps_the_loop_from_others(seen):
     looks = Looks(*seen)
-    watcher = HealthWatcher(
-        CACHE, looks, Pace(period_s=0.02, least_s=0.01), lambda _: None, lambda _: None, lambda: datetime.now(UTC)
-    )
+    pace = Pace(period_s=0.02, least_s=0.01)
+    watcher = HealthWatcher(CACHE, looks, pace, lambda _event, _detail: None, lambda _: None, lambda: datetime.now(UTC))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.25):
             await watcher.run()

@@ -99,12 +99,17 @@ class HealthKeeper:
         task = self._group.create_task(watcher.run(), name=f"prove {cache.path}", context=self._untraced.copy())
         self._proven[key] = _Proven(watcher, task)
 
-    def _say(self, event: CacheHealthV1) -> None:
+    def _say(self, event: CacheHealthV1, detail: str) -> None:
         if event.verdict is Verdict.HEALTHY:
             _log.debug("health", **event.model_dump(mode="json", exclude={"node"}))
         else:
             _log.warning(
-                "health", cache=event.cache, namespace=event.namespace, verdict=event.verdict, reason=event.message
+                "health",
+                cache=event.cache,
+                namespace=event.namespace,
+                verdict=event.verdict,
+                reason=event.message,
+                detail=detail,
             )
         self._metrics.count(event.verdict, HealthReason(event.reason))
         self._speak(event)

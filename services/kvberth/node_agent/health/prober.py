@@ -12,41 +12,15 @@ from statistics import median
 from typing import TypeVar
 
 from kvberth.node_agent.evidence import MAX_LAG_S, Evidence
+from kvberth.node_agent.health.failures import seen_in
 from kvberth.node_agent.health.leftovers import PATIENCE_S, Leftovers
 from kvberth.node_agent.health.verdict import Failed, Late, NoEvidence, Observation, Proven
-from kvberth.vineyard import (
-    Blob,
-    CannotAsk,
-    Client,
-    ConnectionGone,
-    DaemonHung,
-    KeptClient,
-    ObjectMissing,
-    ObjectNotSealed,
-    ProtocolError,
-    SocketDenied,
-    SocketMissing,
-    SocketPathTooLong,
-    SocketStale,
-    StoreFull,
-    VineyardError,
-)
+from kvberth.vineyard import Blob, Client, DaemonHung, KeptClient, VineyardError
 from kvberth_schemas.events import HealthReason
 
 CALL_S = 0.4
 """For each call of a proof."""
 CANARY_BYTES = 64
-
-_REASONS: tuple[tuple[type[VineyardError], HealthReason], ...] = (
-    (SocketMissing, HealthReason.MISSING),
-    (SocketPathTooLong, HealthReason.MISSING),
-    (SocketStale, HealthReason.STALE),
-    (SocketDenied, HealthReason.DENIED),
-    (ConnectionGone, HealthReason.GONE),
-    (ProtocolError, HealthReason.PROTOCOL),
-    (ObjectMissing, HealthReason.NOT_VISIBLE),
-    (ObjectNotSealed, HealthReason.NOT_VISIBLE),
-)
 
 T = TypeVar("T")
 
@@ -92,18 +66,12 @@ class Prober:
                 return seen
             finally:
                 await self._close(reader)
-        except CannotAsk as error:
-            return NoEvidence(error.what)
         except DaemonHung:
             if self._evidence.lagged(CALL_S):
                 return NoEvidence("this agent's own event loop lagged, so that a missed deadline says nothing")
             return Late(answered, CALL_S)
-        except StoreFull:
-            what = f"{self._path}: the store is full: it has no room for {CANARY_BYTES} bytes"
-            return Failed(HealthReason.FULL, what)
         except VineyardError as error:
-            reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), HealthReason.REFUSED)
-            return Failed(reason, str(error))
+            return seen_in(error)
 
     async def aclose(self) -> None:
         """Close what is kept; what is left over in the daemon is given up."""

@@ -50,6 +50,8 @@ class Failed:
 
     reason: HealthReason
     message: str
+    detail: str = ""
+    """What exactly was seen, for the log: it may be another each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,10 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class NoEvidence:
-    """This process could not tell, and why."""
+    """This process could not tell, and why; words and detail are as those of `Failed`."""
 
     why: str
+    detail: str = ""
 
 
 Observation = Proven | Failed | Late | NoEvidence

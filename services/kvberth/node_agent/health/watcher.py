@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kvberth.node_agent.health.prober import Prober
-from kvberth.node_agent.health.verdict import Cache, NoEvidence, Observation, Standing, ended, judge
+from kvberth.node_agent.health.verdict import Cache, Failed, NoEvidence, Observation, Standing, ended, judge
 from kvberth_schemas.events import CacheHealthV1
 
 PROBE_S = 30.0
@@ -24,14 +24,14 @@ class Pace:
 
 
 class HealthWatcher:
-    """One cache's watcher; ``say`` gets every event and ``observed`` every observation, on the loop."""
+    """One cache's watcher; ``say`` gets every event with a detail for the log, ``observed`` every observation."""
 
     def __init__(
         self,
         cache: Cache,
         prober: Prober,
         pace: Pace,
-        say: Callable[[CacheHealthV1], None],
+        say: Callable[[CacheHealthV1, str], None],
         observed: Callable[[Observation], None],
         now: Callable[[], datetime],
     ) -> None:
@@ -73,7 +73,7 @@ class HealthWatcher:
         self._observed(seen)
         self.standing, event = judge(self._cache, self.standing, seen, self._now())
         if event is not None:
-            self._say(event)
+            self._say(event, seen.detail if isinstance(seen, Failed | NoEvidence) else "")
 
     async def _pause(self, began: float) -> None:
         """Wait for the next proof: a moment where it decides, else until something stirs or the period is over."""
