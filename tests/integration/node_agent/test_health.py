@@ -45,7 +45,7 @@ async def test_a_proof_puts_bytes_in_takes_them_out_and_leaves_nothing(daemon):
         assert (seen.incarnation, seen.memory_limit) == (daemon.incarnation, 64 * MIB)
         assert seen.memory_usage >= 64
         assert 0 < seen.call_s < seen.round_trip_s
-    assert open_descriptors() - before <= 4  # the connections that are kept, and their shared memory
+    assert open_descriptors() - before <= 2  # the connection that is kept, and its shared memory
     await prober.aclose()
     assert await usage(daemon.path) == 0
 

@@ -1,19 +1,20 @@
 """One proof: a canary goes in on one connection and is read on a second one. Says what was seen, judges nothing.
 
 The second connection is opened for each proof, so that a register is part of it; the first one is kept, as an
-engine's is. A daemon's first proof leaves its second one open as a witness: it asks for nothing more, so that its end
-is the daemon's. Every call has its own deadline, and nothing of a proof that was given up is left in the daemon.
+engine's is. Every call has its own deadline, and nothing of a proof that was given up is left in the daemon.
 """
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from statistics import median
 from typing import TypeVar
 
 from kvberth.node_agent.evidence import MAX_LAG_S, Evidence
 from kvberth.node_agent.health.failures import seen_in
 from kvberth.node_agent.health.leftovers import PATIENCE_S, Leftovers
+from kvberth.node_agent.health.listener import Listener
 from kvberth.node_agent.health.verdict import Failed, Late, NoEvidence, Observation, Proven
 from kvberth.vineyard import Blob, Client, DaemonHung, KeptClient, VineyardError
 from kvberth_schemas.events import HealthReason
@@ -35,7 +36,7 @@ class Prober:
         self._canary = canary
         self._writer = KeptClient(path)
         self._leftovers = Leftovers()
-        self._witness: tuple[str, Client] | None = None
+        self._proven: Listener | None = None
         self._calls: dict[str, list[float]] = {}
 
     @property
@@ -45,16 +46,25 @@ class Prober:
 
     def ended(self) -> bool:
         """Whether the daemon that was proven last has ended since; told once. Another one may be in its place."""
-        if self._witness is None or not self._witness[1].closed:
+        now = Listener.at(self._path)
+        if self._proven is None or now is None or now == self._proven:  # why there is none the next proof will tell
             return False
-        self._leftovers.let_go(self._witness[1])
-        self._witness = None
+        self._proven = None
+        return True
+
+    def recall(self, proof: datetime) -> bool:
+        """Take over a proof of an earlier life of this agent; whether the daemon of then is the one that listens."""
+        now = Listener.at(self._path)
+        if now is None or not now.since_before(proof):
+            return False
+        self._proven = now
         return True
 
     async def probe(self) -> Observation:
         """Try once; takes a few milliseconds, and at most one missed deadline."""
         self._calls = {"reader": [], "writer": []}
         self._let_go()
+        listener = Listener.at(self._path)
         answered = False
         try:
             reader = await self._timed("reader", Client.connect(self._path, timeout_s=CALL_S))
@@ -62,7 +72,7 @@ class Prober:
             try:
                 seen = await self._prove(reader)
                 if isinstance(seen, Proven):
-                    await self._keep(reader, seen.incarnation)
+                    self._proven = listener
                 return seen
             finally:
                 await self._close(reader)
@@ -76,8 +86,6 @@ class Prober:
     async def aclose(self) -> None:
         """Close what is kept; what is left over in the daemon is given up."""
         await self._writer.aclose()
-        if self._witness is not None:
-            await self._witness[1].aclose()
         await self._leftovers.aclose()
 
     async def _prove(self, reader: Client) -> Observation:
@@ -128,22 +136,13 @@ class Prober:
         if lost is not None:
             self._leftovers.let_go(lost)
 
-    async def _keep(self, reader: Client, incarnation: str) -> None:
-        """Keep the first connection that proved a daemon: nothing but the daemon's end closes it."""
-        if self._witness is not None and self._witness[0] == incarnation:
+    async def _close(self, reader: Client) -> None:
+        if self._leftovers.holds(reader):
             return
-        before, self._witness = self._witness, (incarnation, reader)
-        if before is not None:
-            await self._close(before[1])
-
-    async def _close(self, client: Client) -> None:
-        kept = self._witness is not None and self._witness[1] is client
-        if kept or self._leftovers.holds(client):
-            return
-        if client.closed:
-            self._leftovers.let_go(client)
+        if reader.closed:
+            self._leftovers.let_go(reader)
         else:
-            await client.aclose()
+            await reader.aclose()
 
     def _undo_later(self, reader: Client, object_id: int) -> None:
         """Delete a canary by a connection that is still open, so that it is the same daemon's."""
