@@ -71,13 +71,22 @@ class Bus:
         """
         return View(self._connection, self.streams, patterns, self._context)
 
-    def writer(self, patterns: Sequence[str], *, absent: Absent, gone: GoneMaker | None = None) -> Writer:
+    def writer(
+        self,
+        patterns: Sequence[str],
+        *,
+        absent: Absent,
+        gone: GoneMaker | None = None,
+        found: Callable[[Row], None] = lambda _row: None,
+    ) -> Writer:
         """The writer of the patterns' subjects, all of one stream; `gone` is for `Absent.GONE`, and needed there.
+
+        `found` gets, on the loop, every row that the stream is seen to hold before anything is said over it.
 
         Raises:
             NotOurs: the patterns lie in no one stream.
         """
-        writing = Writing(tuple(patterns), absent, gone)
+        writing = Writing(tuple(patterns), absent, gone, found)
         return Writer(self._connection, self.streams, writing, self._context)
 
     def liveness(self) -> Liveness:

@@ -37,6 +37,8 @@ class Writing:
     absent: Absent
     gone: GoneMaker | None = None
     """For `Absent.GONE`: makes the event that says that a found row's thing is gone; None leaves the row alone."""
+    found: Callable[[Row], None] = lambda _row: None
+    """Gets every row that the stream is seen to hold, before anything is said over it; what we said comes, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class Ledger:
         if slot.found is not None and slot.found.sequence >= delivery.sequence:
             return
         slot.found = Found.of(delivery)
+        if slot.found.row is not None:
+            self._writing.found(slot.found.row)
         if self.read.is_set() and slot.oldest is None and self.judge(slot) is not Action.NOTHING:
             self._overwritten(delivery.subject, slot)
 

@@ -59,14 +59,15 @@ class _Agent:
         self._watches = watches
         self._bus = bus
         self._keeper: Keeper | None = None
+        self._health: HealthKeeper | None = None
         self._evidence = Evidence(context.lag, context.telemetry)
 
     async def run(self) -> None:
         wants = self._bus.view([subjects.wants_of(WantKind.DIR, self._node)])
         said = [subjects.events_of(entity, self._node) for entity in (Entity.SOCKET, Entity.HEALTH)]
-        writer = self._bus.writer(said, absent=Absent.GONE, gone=self._not_found)
+        writer = self._bus.writer(said, absent=Absent.GONE, gone=self._not_found, found=self._found)
         async with wants, writer, self._bus.heart([writer]), asyncio.TaskGroup() as group:
-            health = self._make_health(group, writer)
+            health = self._health = self._make_health(group, writer)
             keeper = self._keeper = self._make_keeper(group, writer, health)
             url = self._context.settings.nats_url
             self._context.checks.register("bus", lambda: lacks_connection(self._bus, url))
@@ -130,6 +131,11 @@ class _Agent:
         if not keeper.looked.is_set() and not writer.deposed:
             return "Not every directory was looked at yet."
         return lacks_saying(deposed_sentence(self._node), writer)
+
+    def _found(self, row: Row) -> None:
+        """Let an earlier life's proofs be remembered."""
+        if self._health is not None and isinstance(row.message, HealthEvent):
+            self._health.recall(row.message)
 
     def _not_found(self, row: Row) -> Event | None:
         """What to say of a row that an earlier life wrote and no want speaks of: only a drop ends the keeping."""

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -195,6 +196,37 @@ async def test_the_health_that_an_earlier_life_told_is_gone_with_its_directory(s
     async with agent_process(server, root, tmp_path / "state"), witness_of(server) as sockets:
         witness = Witness(sockets.client, str(subject))
         await witness.until(lambda ce_type, *_: ce_type == "kvberth.cache.health-gone.v1")
+
+
+async def test_an_agent_that_was_away_names_who_hangs_and_tells_when_bytes_last_came_back(
+    server, placement, root, tmp_path
+):
+    path = root / "default" / "k" / "vineyard.sock"
+    async with witness_of(server) as sockets, running_vineyardd_in(path) as daemon:
+        witness = Witness(sockets.client, SUBJECT.replace(".socket", ".health"))
+        say(placement)
+        async with agent_process(server, root, tmp_path / "state"):
+            _, healthy, _ = await witness.until(lambda _, body, __: body.get("verdict") == "healthy")
+        await daemon.freeze()
+        async with agent_process(server, root, tmp_path / "state"):
+            _, hung, _ = await witness.until(lambda _, body, __: body.get("reason") == "Hung")
+            assert (hung["incarnation"], hung["last_proof"]) == (daemon.incarnation, healthy["last_proof"])
+        await daemon.kill()
+        path.unlink()
+        with socket.socket(socket.AF_UNIX) as starting:  # another one, which reserves its memory first
+            starting.bind(str(path))
+            starting.listen(16)
+            async with agent_process(server, root, tmp_path / "state"):
+                _, hung, _ = await witness.until(lambda _, body, __: body.get("incarnation") is None)
+                assert (hung["reason"], hung["last_proof"]) == ("Hung", healthy["last_proof"])
+
+
+@asynccontextmanager
+async def running_vineyardd_in(path):
+    """A daemon in a directory that is there before the agent."""
+    path.parent.mkdir(parents=True)
+    async with running_vineyardd(path) as daemon:
+        yield daemon
 
 
 async def test_an_agent_that_was_away_proves_its_rows_again(server, placement, root, tmp_path):

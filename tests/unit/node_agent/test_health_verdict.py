@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kvberth.node_agent.health.verdict import Cache, Failed, Late, NoEvidence, Proven, Standing, ended, judge
+from kvberth.node_agent.health.verdict import Cache, Failed, Late, NoEvidence, Proven, Standing, ended, judge, recalled
 from kvberth_schemas.events import HealthReason, Verdict
 
 CACHE = Cache("l20-a", "default", "k", "/r/default/k/vineyard.sock")
@@ -79,6 +79,15 @@ def test_a_deadline_that_one_daemon_missed_says_nothing_about_the_next():
     (hung,) = said(NOTHING, NOTHING, standing=ended(standing))
     assert (hung.incarnation, hung.last_proof) == (None, START)
     assert said(NOTHING, standing=ended(standing)) == []
+
+
+@pytest.mark.parametrize(("lives", "incarnation"), [(True, "i1"), (False, None)])
+def test_what_an_earlier_life_proved_is_remembered_of_the_daemon_that_listens_still(lives, incarnation):
+    (earlier,) = said(GOOD)
+    standing = recalled(Standing(), earlier, lives=lives)
+    (hung,) = said(NOTHING, NOTHING, standing=standing)
+    assert (hung.reason, hung.incarnation, hung.last_proof) == ("Hung", incarnation, START)
+    assert said(STALE, NOTHING, NOTHING, standing=standing)[-1].incarnation is None
 
 
 def test_the_time_of_the_last_proof_is_renewed_every_half_minute():

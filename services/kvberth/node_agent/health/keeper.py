@@ -53,6 +53,7 @@ class HealthKeeper:
         self._speak = speak
         self._metrics = metrics
         self._proven: dict[tuple[str, str], _Proven] = {}
+        self._earlier: dict[tuple[str, str], CacheHealthV1] = {}
         self._untraced = copy_context()
         self._said = asyncio.Event()
         metrics.follow(self.standings)
@@ -65,12 +66,23 @@ class HealthKeeper:
             if proven is not None:
                 proven.task.cancel()
                 del self._proven[key]
+            self._earlier.pop(key, None)
             self._speak(CacheHealthGoneV1(cache=event.cache, namespace=event.namespace, node=event.node))
         elif proven is not None:
             proven.watcher.stir()
         elif event.path:
             self._start(key, Cache(event.node, event.namespace, event.cache, event.path))
         self._said.set()
+
+    def recall(self, earlier: CacheHealthV1 | CacheHealthGoneV1) -> None:
+        """Take what an earlier life of this agent said of a cache, whether that one is proven yet or not."""
+        key = (earlier.namespace, earlier.cache)
+        if isinstance(earlier, CacheHealthGoneV1):
+            self._earlier.pop(key, None)
+        elif key in self._proven:
+            self._proven[key].watcher.recall(earlier)
+        else:
+            self._earlier[key] = earlier
 
     def standings(self) -> Mapping[str, Standing]:
         """What stands of each cache that is proven, by `<namespace>/<name>`."""
@@ -96,6 +108,9 @@ class HealthKeeper:
             self._metrics.observe,
             partial(datetime.now, UTC),
         )
+        earlier = self._earlier.pop(key, None)
+        if earlier is not None:
+            watcher.recall(earlier)
         task = self._group.create_task(watcher.run(), name=f"prove {cache.path}", context=self._untraced.copy())
         self._proven[key] = _Proven(watcher, task)
 

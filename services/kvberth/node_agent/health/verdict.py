@@ -113,6 +113,11 @@ def ended(standing: Standing) -> Standing:
     return replace(standing, living=None, late=0, unanswered=0)
 
 
+def recalled(standing: Standing, earlier: CacheHealthV1, *, lives: bool) -> Standing:
+    """Give the standing with an earlier life's last proof; ``lives``: the daemon of then is the one that listens."""
+    return replace(standing, proof=earlier.last_proof, living=earlier.incarnation if lives else None)
+
+
 def _noted(standing: Standing, seen: Observation, now: datetime) -> Standing:
     if isinstance(seen, NoEvidence):
         return replace(standing, evidence=standing.evidence or now, blind=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kvberth.node_agent.health.prober import Prober
-from kvberth.node_agent.health.verdict import Cache, Failed, NoEvidence, Observation, Standing, ended, judge
+from kvberth.node_agent.health.verdict import Cache, Failed, NoEvidence, Observation, Standing, ended, judge, recalled
 from kvberth_schemas.events import CacheHealthV1
 
 PROBE_S = 30.0
@@ -47,6 +47,12 @@ class HealthWatcher:
     def stir(self) -> None:
         """Let the next proof come at once."""
         self._stir.set()
+
+    def recall(self, earlier: CacheHealthV1) -> None:
+        """Go on from what an earlier life of this agent proved, where this one has proven nothing yet."""
+        proof = earlier.last_proof
+        if proof is not None and proof <= self._now() and self.standing.proof is None:
+            self.standing = recalled(self.standing, earlier, lives=self._prober.recall(proof))
 
     async def run(self) -> None:
         """Prove until cancelled."""
