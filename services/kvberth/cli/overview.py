@@ -185,8 +185,8 @@ def _caches(rows: tuple[NodeRow, ...]) -> Text:
 
 
 def _row_words(row: NodeRow) -> str:
-    """A cache that serves is fine unless its health says otherwise."""
-    fine = row.state != "serving" or row.health in {"", HealthReason.PROVEN, HealthReason.NOT_PROBED}
+    """A cache that serves is fine once it is proven; nobody knows of one that nobody could prove."""
+    fine = row.state != "serving" or row.health in {"", HealthReason.PROVEN}
     return row.state if fine else f"{row.state}, {row.health}"
 
 

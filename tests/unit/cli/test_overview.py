@@ -129,7 +129,7 @@ def test_a_cache_that_serves_shows_its_health_where_it_is_not_fine():
     healths = {"a": "Proven", "b": "Slow", "c": "NotProbed", "d": "", "e": "Hung"}
     rows = tuple(NodeRow(node=node, state="serving", health=health) for node, health in healths.items())
     lines = "\n".join(drawn(spec(), status(rows=rows)))
-    assert all(text in lines for text in ("a (serving)", "b (serving, Slow)", "c (serving)", "d (serving)"))
+    assert all(text in lines for text in ("a (serving)", "b (serving, Slow)", "c (serving, NotProbed)", "d (serving)"))
     assert "e (serving, Hung)" in lines
 
 
