@@ -19,7 +19,10 @@ class KeptClient:
         return self._client if self._client is not None and not self._client.closed else None
 
     async def client(self, *, timeout_s: float = 1.0) -> Client:
-        """Returns the open connection, else a new one; raises a VineyardError within `timeout_s` seconds."""
+        """Returns the open connection, else a new one; raises a VineyardError within `timeout_s` seconds.
+
+        A lost one is closed first, which has its own time: `take_lost` spares that.
+        """
         kept = self.open
         if kept is not None:
             return kept

@@ -89,6 +89,7 @@ class Prober:
         await self._leftovers.aclose()
 
     async def _prove(self, reader: Client) -> Observation:
+        self._let_go()  # again, for a loss just now: the next line would wait until all of its memory is free
         writer = await self._writer.client(timeout_s=CALL_S)
         canary = self._canary(CANARY_BYTES)
         blob = await self._timed("writer", self._created(writer))
