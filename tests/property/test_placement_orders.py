@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from kvberth.placement.memory import Memory
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import Memory
 from kvberth_schemas import subjects
 from kvberth_schemas.events import PodReadyV1, PodScheduledV1
 from support.placement_world import NAMESPACE, World, told

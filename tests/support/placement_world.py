@@ -8,20 +8,11 @@ from typing import Any
 from kvberth.placement import facts
 from kvberth.placement.additions import cpu_millis
 from kvberth.placement.arrivals import after
+from kvberth.placement.memory import Arrivals, AtRest, Held, Memory
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import (
-    Arrivals,
-    AtRest,
-    Cause,
-    Freshness,
-    Held,
-    LiveWorkload,
-    Memory,
-    Snapshot,
-    Wanted,
-    WorkloadKey,
-)
+from kvberth.placement.snapshot import Freshness, LiveWorkload, Snapshot
+from kvberth.placement.states import Cause, Wanted, WorkloadKey
 from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Plan, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (

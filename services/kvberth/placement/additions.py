@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 from kvberth.kvcache import CacheSize, KVCacheSpec
 from kvberth.placement.membership import Beside
+from kvberth.placement.memory import Held
 from kvberth.placement.needs import needs_beside
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, Cluster, Engine, Held, KVCache, Needs, Node
+from kvberth.placement.snapshot import Cluster
+from kvberth.placement.states import Cache, Engine, KVCache, Needs, Node
 from kvberth.placement.steps import Place
 from kvberth_schemas.events import Resources
 from kvberth_schemas.quantity import format_bytes

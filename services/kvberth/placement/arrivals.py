@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from kvberth.placement.membership import Following, Membership
+from kvberth.placement.memory import Arrivals, AtRest
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
-from kvberth.placement.snapshot import Arrivals, AtRest, Cache, Engine, KVCache, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import Cache, Engine, KVCache, WorkloadKey
 from kvberth.placement.steps import AnyStep, Finish
 from kvberth_schemas.wants import Why
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from kvberth.placement.facts import NO_PROCESS
-from kvberth.placement.snapshot import CachePod, CacheProcess
+from kvberth.placement.states import CachePod, CacheProcess
 from kvberth_schemas.events import PodState, PodWaitingV1
 
 Place = tuple[str, str]

@@ -6,7 +6,8 @@ Kept up to date change by change, since a cluster has thousands of nodes and a p
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from kvberth.placement.snapshot import Cache, Cluster, Engine, Node
+from kvberth.placement.snapshot import Cluster
+from kvberth.placement.states import Cache, Engine, Node
 from kvberth_schemas.events import Resources
 
 

@@ -11,7 +11,8 @@ from kvberth.placement.nobody import no_engine, too_large, waiting_engines
 from kvberth.placement.reach import astray_sentences
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
-from kvberth.placement.snapshot import Cache, KVCache, Life, Snapshot
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import Cache, KVCache, Life
 from kvberth.placement.words import SHOWN, more, some
 from kvberth_schemas.events import Condition, ConditionStatus, HealthReason, NodeRow
 

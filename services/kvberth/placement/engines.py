@@ -6,7 +6,7 @@ Kept up to date pod by pod, so that a plan looks at kinds of engines and at node
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from kvberth.placement.snapshot import DepartedEngine, Engine, EngineGroup, EngineProcess, WorkloadKey
+from kvberth.placement.states import DepartedEngine, Engine, EngineGroup, EngineProcess, WorkloadKey
 
 _Kind = tuple[str, tuple[str, ...]]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from kvberth.kvcache import GateSpec, normalise
 from kvberth.kvcache.gates import started_without
 from kvberth.placement.needs import needs_of
-from kvberth.placement.snapshot import (
+from kvberth.placement.states import (
     CacheProcess,
     Cause,
     DepartedEngine,

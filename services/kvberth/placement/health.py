@@ -5,7 +5,8 @@ from datetime import datetime
 
 from kvberth.kvcache import KVCacheSpec
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, KVCache, Snapshot
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import Cache, KVCache
 from kvberth_schemas.events import ConditionStatus, HealthReason, SocketReadyV1, Verdict
 from kvberth_schemas.quantity import format_bytes
 

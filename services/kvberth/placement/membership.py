@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from kvberth import kvcache
 from kvberth.kvcache import Assignment, Claim, host_directory, name_complaints
 from kvberth.placement.reach import mounts_another, no_mount_sentence
-from kvberth.placement.snapshot import DepartedEngine, Engine, EngineGroup, KVCache, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import DepartedEngine, Engine, EngineGroup, KVCache, WorkloadKey
 
 Beside = Mapping[str, tuple[Engine, ...]]
 """Engines by node. May be the index's own: never changed here."""

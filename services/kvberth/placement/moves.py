@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from kvberth.placement.arrivals import asked_at
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, Freshness, KVCache
+from kvberth.placement.snapshot import Freshness
+from kvberth.placement.states import Cache, KVCache
 from kvberth.placement.steps import Finish
 from kvberth_schemas.events import SocketGoneV1
 from kvberth_schemas.wants import Why

@@ -7,7 +7,7 @@ do not end: none of these is taken over. Who tolerates everything needs a cache 
 from collections.abc import Iterable
 
 from kvberth.kvcache import SOCKET_GROUP, KVCacheSpec
-from kvberth.placement.snapshot import Engine, Needs, Node, Priority
+from kvberth.placement.states import Engine, Needs, Node, Priority
 from kvberth.placement.tolerated import Tolerated, widest
 from kvberth_schemas.events import PodState, Taint
 from kvberth_schemas.manifests import Toleration

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from kvberth.kvcache import MODEL_LABEL, WORKLOAD, KVCacheSpec, host_directory
 from kvberth.placement.membership import Following
-from kvberth.placement.snapshot import Engine, KVCache, Snapshot
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import Engine, KVCache
 from kvberth.placement.words import more, some
 from kvberth_schemas.quantity import format_bytes
 

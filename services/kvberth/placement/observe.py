@@ -12,20 +12,9 @@ from kvberth.placement import facts
 from kvberth.placement.cachepods import CachePods
 from kvberth.placement.cluster import ClusterIndex
 from kvberth.placement.engines import EngineIndex
-from kvberth.placement.snapshot import (
-    Cache,
-    Cause,
-    Engine,
-    Freshness,
-    KVCache,
-    Life,
-    LiveWorkload,
-    Memory,
-    Snapshot,
-    Trouble,
-    Wanted,
-    WorkloadKey,
-)
+from kvberth.placement.memory import Memory, Trouble
+from kvberth.placement.snapshot import Freshness, LiveWorkload, Snapshot
+from kvberth.placement.states import Cache, Cause, Engine, KVCache, Life, Wanted, WorkloadKey
 from kvberth.placement.versions import Versions
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (

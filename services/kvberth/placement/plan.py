@@ -11,12 +11,14 @@ from kvberth.placement.additions import Additions, Room, additions
 from kvberth.placement.arrivals import arrivals, rested, successors_of
 from kvberth.placement.conditions import Outcome
 from kvberth.placement.membership import Membership, accept_names, membership
+from kvberth.placement.memory import Arrivals, AtRest, Held
 from kvberth.placement.moves import Over, finishes
 from kvberth.placement.reasons import Reason
 from kvberth.placement.removals import Candidates, Removals, removals
 from kvberth.placement.rest import Work, at_rest, work_on
 from kvberth.placement.restarts import Restarts, restarts
-from kvberth.placement.snapshot import Arrivals, AtRest, Held, KVCache, Life, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import KVCache, Life, WorkloadKey
 from kvberth.placement.status import active_rows, status
 from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
 from kvberth_schemas.events import KVCacheStatusV1

@@ -15,9 +15,11 @@ from kvberth.bus import BusError
 from kvberth.placement.apply import ApplyError, Backend, Standing
 from kvberth.placement.arrivals import after
 from kvberth.placement.calm import Times, recent
+from kvberth.placement.memory import Arrivals, AtRest, Held, Memory
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
-from kvberth.placement.snapshot import Arrivals, AtRest, Freshness, Held, LiveWorkload, Memory, WorkloadKey
+from kvberth.placement.snapshot import Freshness, LiveWorkload
+from kvberth.placement.states import WorkloadKey
 from kvberth.placement.steps import AnyStep, Plan, Remove, Restart, failed
 from kvberth.service import Telemetry
 from kvberth_schemas.events import KVCacheStatusV1

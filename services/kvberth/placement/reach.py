@@ -7,7 +7,7 @@ and judged no further. One that mounts another KVCache's directory finds that on
 from collections.abc import Iterable
 
 from kvberth.kvcache import host_directory
-from kvberth.placement.snapshot import Engine
+from kvberth.placement.states import Engine
 from kvberth.placement.words import more, some
 
 

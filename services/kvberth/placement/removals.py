@@ -12,8 +12,10 @@ from functools import cached_property
 from kvberth.placement.arrivals import successors_of
 from kvberth.placement.calm import Allowance
 from kvberth.placement.membership import Membership
+from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Cache, DepartedEngine, Held, KVCache, LiveWorkload, Snapshot, WorkloadKey
+from kvberth.placement.snapshot import LiveWorkload, Snapshot
+from kvberth.placement.states import Cache, DepartedEngine, KVCache, WorkloadKey
 from kvberth.placement.steps import Forget, Remove
 from kvberth_schemas.wants import Why
 

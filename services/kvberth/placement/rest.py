@@ -12,7 +12,9 @@ from operator import is_not
 from typing import TypeVar
 
 from kvberth.placement.membership import Beside, Following
-from kvberth.placement.snapshot import AtRest, Cache, KVCache, Snapshot
+from kvberth.placement.memory import AtRest
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import Cache, KVCache
 from kvberth_schemas.events import HealthReason, NodeRow
 
 T = TypeVar("T")

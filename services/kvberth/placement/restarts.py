@@ -14,9 +14,11 @@ from typing import Final
 from kvberth.kvcache import CacheSize
 from kvberth.placement.additions import Room
 from kvberth.placement.calm import Allowance
+from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
-from kvberth.placement.snapshot import Cache, CachePod, Cause, Held, KVCache, Snapshot
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import Cache, CachePod, Cause, KVCache
 from kvberth.placement.steps import Restart
 from kvberth_schemas.events import HealthReason
 from kvberth_schemas.wants import Why

@@ -17,7 +17,8 @@ from kvberth.placement.means import Edge, Make, Means
 from kvberth.placement.observe import Index
 from kvberth.placement.planner import Planner, Questions, wait_s
 from kvberth.placement.settings import PlacementSettings
-from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
+from kvberth.placement.snapshot import LiveWorkload
+from kvberth.placement.states import WorkloadKey
 from kvberth.placement.watch import Watch
 from kvberth.service import Claim, DirectoryLock, ServiceContext, TakenOverError, claimed
 from kvberth_schemas import subjects

@@ -6,7 +6,8 @@ from kvberth.kvcache import SOCKET_GROUP
 from kvberth.placement.conditions import Outcome, conditions
 from kvberth.placement.health import proof_of, size_of
 from kvberth.placement.moves import nodes_of
-from kvberth.placement.snapshot import Cache, Snapshot
+from kvberth.placement.snapshot import Snapshot
+from kvberth.placement.states import Cache
 from kvberth.placement.words import more, some
 from kvberth_schemas.events import KVCacheStatusV1, NodeRow, SocketLostV1, SocketReadyV1
 from kvberth_schemas.quantity import format_bytes

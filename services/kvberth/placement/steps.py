@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kvberth.kvcache import CacheSize, GateSpec, Variable
+from kvberth.placement.memory import Arrivals, AtRest, Held
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Arrivals, AtRest, Held, Needs, WorkloadKey
+from kvberth.placement.states import Needs, WorkloadKey
 from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.wants import Why
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kvberth.placement.cluster import ClusterIndex
-from kvberth.placement.snapshot import Cache, Cause, Engine, Wanted
+from kvberth.placement.states import Cache, Cause, Engine, Wanted
 from kvberth_schemas.wants import Why
 from support.placement_world import START
 

@@ -1,7 +1,7 @@
 """What single messages say, where it is easily misread."""
 
 from kvberth.placement import facts
-from kvberth.placement.snapshot import Cause
+from kvberth.placement.states import Cause
 from kvberth_schemas.wants import DirWantV1, Why
 from support.placement_world import START
 

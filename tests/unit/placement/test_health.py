@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from kvberth.placement.memory import Held, Memory
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Held, Memory
 from kvberth.placement.steps import Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ConditionStatus, HealthReason, Verdict

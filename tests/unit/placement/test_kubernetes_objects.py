@@ -30,7 +30,7 @@ from kvberth.placement.apply.kubernetes.render import (
 from kvberth.placement.apply.kubernetes.status import is_said, status_body
 from kvberth.placement.apply.kubernetes.wanted import adopted, children
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Needs, Priority, Wanted
+from kvberth.placement.states import Needs, Priority, Wanted
 from kvberth.placement.tolerated import Tolerated
 from kvberth_schemas.events import Condition, ConditionStatus, KVCacheStatusV1, NodeRow
 from kvberth_schemas.wants import Why

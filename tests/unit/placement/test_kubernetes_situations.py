@@ -8,11 +8,12 @@ import pytest
 
 from kvberth.kvcache import normalise
 from kvberth.placement.cachepods import CachePods
+from kvberth.placement.memory import Held, Trouble
 from kvberth.placement.needs import needs_beside, needs_of
 from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Held, Needs, Node, Priority, Trouble
+from kvberth.placement.states import Needs, Node, Priority
 from kvberth.placement.steps import Plan, Remove
 from kvberth.placement.tolerated import Tolerated, widest
 from kvberth_schemas.events import PodRole, PodScheduledV1, PodWaitingV1, Resources, Taint, Toleration

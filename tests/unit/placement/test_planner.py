@@ -8,7 +8,8 @@ import pytest
 from kvberth.placement.apply import ApplyError, Standing
 from kvberth.placement.observe import Index
 from kvberth.placement.planner import Planner
-from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
+from kvberth.placement.snapshot import LiveWorkload
+from kvberth.placement.states import WorkloadKey
 from kvberth.placement.steps import AnyStep
 from kvberth.service import Telemetry
 from kvberth_schemas.events import KVCacheStatusV1

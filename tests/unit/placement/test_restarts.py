@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from kvberth.placement.memory import Trouble
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Trouble
 from kvberth.placement.steps import Plan, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import PodRole, PodScheduledV1, Resources

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kvberth.placement.snapshot import Held, LiveWorkload, Wanted, WorkloadKey
+from kvberth.placement.memory import Held
+from kvberth.placement.snapshot import LiveWorkload
+from kvberth.placement.states import Wanted, WorkloadKey
 from kvberth.placement.steps import AnyStep
 
 

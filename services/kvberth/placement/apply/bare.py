@@ -15,7 +15,8 @@ from kvberth.placement.additions import cpu_millis
 from kvberth.placement.apply import Standing
 from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
-from kvberth.placement.snapshot import LiveWorkload, Wanted, WorkloadKey
+from kvberth.placement.snapshot import LiveWorkload
+from kvberth.placement.states import Wanted, WorkloadKey
 from kvberth.placement.steps import AnyStep, Place, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.requests import WorkloadReply, WorkloadRequest

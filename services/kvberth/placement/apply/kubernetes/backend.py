@@ -28,8 +28,10 @@ from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
 from kvberth.placement.means import Edge
+from kvberth.placement.memory import Held, Trouble
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Held, KVCache, Life, LiveWorkload, Needs, Trouble, Wanted, WorkloadKey
+from kvberth.placement.snapshot import LiveWorkload
+from kvberth.placement.states import KVCache, Life, Needs, Wanted, WorkloadKey
 from kvberth.placement.steps import AnyStep, Place, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import EventSubject, WantKind, WantSubject

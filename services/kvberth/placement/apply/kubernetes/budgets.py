@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Held
 
 AGAIN: Final = timedelta(seconds=5)
 _NAME = re.compile(r"disruption budget ([a-z0-9.-]+)", re.IGNORECASE)

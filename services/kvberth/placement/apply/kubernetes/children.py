@@ -11,8 +11,8 @@ from kvberth.kube.resources import DAEMON_SETS
 from kvberth.placement.apply.kubernetes.compare import differences
 from kvberth.placement.apply.kubernetes.kinds import LiveService, LiveSet
 from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL, Child, Owner, nodes_of
+from kvberth.placement.memory import Trouble
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Trouble
 
 Live = LiveSet | LiveService
 Name = tuple[str, str]

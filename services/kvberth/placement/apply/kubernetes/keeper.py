@@ -45,8 +45,9 @@ from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL, TOUCHED, Ch
 from kvberth.placement.apply.kubernetes.restarting import revisions
 from kvberth.placement.apply.kubernetes.wanted import Asked, children
 from kvberth.placement.apply.kubernetes.writing import Cluster
+from kvberth.placement.memory import Trouble
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import KVCache, Trouble
+from kvberth.placement.states import KVCache
 from kvberth.placement.steps import AnyStep
 
 Key = tuple[str, str]

@@ -12,8 +12,8 @@ from kvberth.placement.apply.kubernetes.budgets import AGAIN, refused
 from kvberth.placement.apply.kubernetes.kinds import LivePod
 from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL
 from kvberth.placement.apply.kubernetes.writing import Cluster
+from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
-from kvberth.placement.snapshot import Held
 from kvberth.placement.steps import Remove
 from kvberth_schemas.wants import Why
 

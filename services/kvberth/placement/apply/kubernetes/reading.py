@@ -10,7 +10,8 @@ from kvberth.kube import Client, Entry, KubeError, Selection, Unreadable, get, l
 from kvberth.placement.apply import ApplyError
 from kvberth.placement.apply.kubernetes.budgets import unusable
 from kvberth.placement.apply.kubernetes.kinds import BUDGET, EVENT, KVCACHE, OWNERS, POD, LiveKVCache, LivePod
-from kvberth.placement.snapshot import LiveWorkload, WorkloadKey
+from kvberth.placement.snapshot import LiveWorkload
+from kvberth.placement.states import WorkloadKey
 
 _FAILED = "FailedCreate"
 

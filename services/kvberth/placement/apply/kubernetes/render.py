@@ -23,7 +23,7 @@ from kvberth.kvcache import (
     rpc_service_name,
 )
 from kvberth.placement.apply.kubernetes.script import DIRECTORY, RPC_PORT, cache_script
-from kvberth.placement.snapshot import Priority
+from kvberth.placement.states import Priority
 from kvberth.placement.tolerated import Tolerated
 from kvberth_schemas.quantity import QuantityError, parse_quantity
 

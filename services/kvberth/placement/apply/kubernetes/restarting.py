@@ -13,7 +13,7 @@ from kvberth.placement.apply.kubernetes.kinds import LiveSet
 from kvberth.placement.apply.kubernetes.leaving import Leaving
 from kvberth.placement.apply.kubernetes.render import HASH, POOL_LABEL
 from kvberth.placement.apply.kubernetes.writing import Cluster
-from kvberth.placement.snapshot import Held
+from kvberth.placement.memory import Held
 from kvberth.placement.steps import Restart
 from kvberth_schemas.wants import Why
 

@@ -25,7 +25,7 @@ from kvberth.placement.apply.kubernetes.render import (
     with_nodes,
 )
 from kvberth.placement.needs import highest
-from kvberth.placement.snapshot import Needs, Wanted
+from kvberth.placement.states import Needs, Wanted
 from kvberth.placement.tolerated import widest
 from kvberth_schemas.wants import Why
 
