@@ -94,7 +94,14 @@ def test_late_and_doubled_events_change_nothing(world, data):
             event("late")
         newest[subject] = max(newest.get(subject, -1), cause.sequence)
         index.take(subject, message, cause)
-    late = index.snapshot(NAMESPACE, term=1, freshness=world.freshness(), memory=Memory(), live=world.live)
+    late = index.snapshot(
+        NAMESPACE,
+        term=1,
+        freshness=world.freshness(),
+        memory=Memory(),
+        live=world.live,
+        steady_s=world.steady_s,
+    )
     assert plan(late, Policy(), world.now) == plan(world.snapshot(), Policy(), world.now)
 
 

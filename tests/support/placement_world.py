@@ -96,13 +96,20 @@ class World:
     arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
     held: dict[tuple[str, str], Held] = field(default_factory=dict)
     sequence: int = 0
+    jumped_s: float = 0.0
+    """By how much the wall clock was set ahead."""
+
+    @property
+    def steady_s(self) -> float:
+        """What the steady clock of placement shows."""
+        return (self.now - START).total_seconds() - self.jumped_s
 
     # --- what others say ----------------------------------------------------------------------------------------------
 
     def say(self, subject: EventSubject, event: Event) -> Cause:
         """Make an event the last of its subject."""
         self.sequence += 1
-        cause = Cause(f"event-{self.sequence}", f"trace-{self.sequence}", self.sequence, self.now)
+        cause = Cause(f"event-{self.sequence}", f"trace-{self.sequence}", self.sequence, self.now, self.steady_s)
         self.states[subject] = (event, cause)
         return cause
 
@@ -307,6 +314,7 @@ class World:
                 self.held,
             ),
             live=self.live if live else {},
+            steady_s=self.steady_s,
         )
 
     def freshness(self) -> Freshness:

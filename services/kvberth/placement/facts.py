@@ -34,6 +34,7 @@ from kvberth_schemas.events import (
     PodWaitingV1,
     ProcessEndedV1,
     ProcessStartedV1,
+    Verdict,
 )
 from kvberth_schemas.wants import CacheWantV1, DirWantV1, Why
 
@@ -41,9 +42,9 @@ NO_PROCESS = CacheProcess(running=False, restarting=False, incarnation=None, mes
 """The runner says that nothing is known of the process any more."""
 
 
-def cause_of(envelope: Envelope, sequence: int) -> Cause:
-    """Return the event behind a fact."""
-    return Cause(envelope.id, envelope.traceparent, sequence, envelope.time)
+def cause_of(envelope: Envelope, sequence: int, heard_s: float = 0.0) -> Cause:
+    """Return the event behind a fact, heard at a moment of the steady clock."""
+    return Cause(envelope.id, envelope.traceparent, sequence, envelope.time, heard_s)
 
 
 def engine(event: PodScheduledV1 | PodReadyV1 | PodWaitingV1, cause: Cause) -> Engine | None:
@@ -134,14 +135,16 @@ def cache_process(event: ProcessStartedV1 | ProcessEndedV1) -> CacheProcess:
 
 
 def health(event: CacheHealthV1, cause: Cause, before: Health | None) -> Health:
-    """Return what is proven of a cache; a verdict that is said again, renewed, stands since it was said first."""
+    """Return what is proven of a cache; a verdict that is said again, renewed, stands since it was heard first."""
     if before is None or _verdict(before.said) != _verdict(event):
-        return Health(event, cause.time, cause)
-    return Health(event, before.since, before.cause)
+        return Health(event, cause)
+    return Health(event, before.cause)
 
 
 def _verdict(event: CacheHealthV1) -> tuple[object, ...]:
-    return event.incarnation, event.verdict, event.reason
+    """What stands. A cache that was proven since, though nobody heard it, fails anew."""
+    proof = None if event.verdict is Verdict.HEALTHY else event.last_proof
+    return event.incarnation, event.verdict, event.reason, proof
 
 
 def wanted(cache: CacheWantV1 | None, directory: DirWantV1 | None, cause: Cause, because: str | None) -> Wanted:

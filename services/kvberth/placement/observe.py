@@ -252,8 +252,9 @@ class Index:
         freshness: Freshness,
         memory: Memory,
         live: Mapping[WorkloadKey, LiveWorkload],
+        steady_s: float,
     ) -> Snapshot:
-        """Return what is known about a namespace. Valid until the next change of the index."""
+        """Return what is known about a namespace at a moment of the steady clock. Valid until the next change of the index."""
         held = self._namespaces[namespace]
         return Snapshot(
             namespace=namespace,
@@ -268,6 +269,7 @@ class Index:
             freshness=freshness,
             memory=memory,
             live=live,
+            steady_s=steady_s,
             troubles=held.troubles,
             revisions=held.revisions,
             waiting_caches=held.pods.waiting(),

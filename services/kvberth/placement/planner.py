@@ -97,14 +97,15 @@ class Planner:
         """
         async with self._lock:
             now = self._now()
+            started = asyncio.get_running_loop().time()
             snapshot = self._index.snapshot(
                 namespace,
                 term=self._term,
                 freshness=freshness,
                 memory=self._memory[namespace].view(),
                 live=live or {},
+                steady_s=started,
             )
-            started = asyncio.get_running_loop().time()
             result = plan(snapshot, self._policy, now)
             self._seconds.record(asyncio.get_running_loop().time() - started)
             taken, undone = await self._take(namespace, result.steps)

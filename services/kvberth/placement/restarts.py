@@ -93,7 +93,8 @@ class _Judge:
         if node in self.held:
             self.result.kept[node] = f"hangs; {self.held[node].message}"
             return
-        due = max(health.since + timedelta(seconds=spec.hung_restart_s), self._settled_at)
+        left_s = spec.hung_restart_s - (self._snapshot.steady_s - health.cause.heard_s)
+        due = max(self._now + timedelta(seconds=max(left_s, 0.0)), self._settled_at)
         if due <= self._now and not self._allowance.take():
             due = self._allowance.next_at
             self.result.kept[node] = f"hangs; {MOST_A_MINUTE} restarts a minute are the limit"

@@ -79,6 +79,8 @@ class Snapshot:
     freshness: Freshness
     memory: Memory = field(default_factory=Memory)
     live: Mapping[WorkloadKey, LiveWorkload] = field(default_factory=dict)
+    steady_s: float = 0.0
+    """What the steady clock shows by which things were heard."""
     unreadable_pods: bool = False
     troubles: Mapping[str, Trouble] = field(default_factory=dict)
     """By KVCache."""

@@ -29,6 +29,9 @@ class Cause:
     traceparent: str | None
     sequence: int
     time: datetime
+    """By the clock of whoever said it."""
+    heard_s: float = 0.0
+    """When placement heard it, by its own steady clock."""
 
 
 class Life(StrEnum):
@@ -217,10 +220,9 @@ class CacheProcess:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What its node's agent proved of a cache last, and since when it says so."""
+    """What its node's agent proved of a cache last, and the event by which it said so first."""
 
     said: CacheHealthV1
-    since: datetime
     cause: Cause
 
 

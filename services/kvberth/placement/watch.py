@@ -84,7 +84,8 @@ class Watch:
         subject, message = row.subject, row.message
         if not isinstance(subject, EventSubject) or not isinstance(message, Event) or subject.entity is Entity.STATUS:
             return
-        self.index.take(subject, message, facts.cause_of(row.envelope, row.sequence), row.term)
+        heard_s = asyncio.get_running_loop().time()
+        self.index.take(subject, message, facts.cause_of(row.envelope, row.sequence, heard_s), row.term)
 
     def _read_freshness(self) -> Freshness:
         stale = None

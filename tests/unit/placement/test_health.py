@@ -1,10 +1,11 @@
 """What placement says and does of caches that were proven, that were not, and that hang."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from kvberth.placement.memory import Held, Memory
+from kvberth.placement.memory import Held
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.reasons import Reason
 from kvberth.placement.steps import Restart
@@ -154,6 +155,37 @@ def test_a_cache_that_hangs_is_restarted_after_its_time_and_once(world):
     assert healthy(world).status is TRUE
 
 
+def test_how_long_a_cache_hangs_is_measured_by_the_clock_of_whoever_waits(world):
+    hung(world)
+    subject = subjects.health("a", "default", "kv")
+    event, cause = world.states[subject]
+    world.states[subject] = (event, replace(cause, time=cause.time - timedelta(hours=1)))  # that node's clock is behind
+    assert world.act().recheck_at == START + timedelta(seconds=30)
+    passes(world, 3600)
+    world.jumped_s = 3599  # ours was set ahead
+    result = world.act()
+    assert told(result) == []
+    assert result.recheck_at == world.now + timedelta(seconds=29)
+    passes(world, 29)
+    assert told(world.act()) == ["restart a"]
+
+
+def test_a_cache_that_was_proven_unheard_and_hangs_again_gets_its_time_again(world):
+    index, subject = world.index(), subjects.health("a", "default", "kv")
+
+    def restarted(seconds, **options):
+        passes(world, seconds)
+        hung(world, **options)
+        index.take(subject, *world.states[subject])
+        return told(plan(world.snapshot_of(index), Policy(), world.now))
+
+    assert restarted(0, last_proof=START) == []
+    proven = START + timedelta(seconds=60)
+    assert restarted(61, last_proof=proven) == []
+    assert restarted(29, last_proof=proven) == []
+    assert restarted(1, last_proof=proven) == ["restart a"]
+
+
 def test_a_restart_that_failed_is_not_tried_again_at_once(world):
     hung(world)
     passes(world, 30)
@@ -228,10 +260,9 @@ def test_a_verdict_that_is_said_again_stands_since_it_was_said_first(world):
 
     def since(seconds, reason):
         passes(world, seconds)
-        world.health("a", reason=reason)
+        world.health("a", reason=reason, last_proof=START)
         index.take(subject, *world.states[subject])
-        caches = index.snapshot("default", term=1, freshness=world.freshness(), memory=Memory(), live={}).caches
-        return (caches["kv"]["a"].health.since - START).total_seconds()
+        return world.snapshot_of(index).caches["kv"]["a"].health.cause.heard_s
 
     seen = [since(1, HealthReason.HUNG), since(9, HealthReason.HUNG), since(1, HealthReason.STALE)]
     assert seen == [1, 1, 11]
