@@ -254,7 +254,7 @@ class Index:
         live: Mapping[WorkloadKey, LiveWorkload],
         steady_s: float,
     ) -> Snapshot:
-        """Return what is known about a namespace at a moment of the steady clock. Valid until the next change of the index."""
+        """Return what is known about a namespace now, by the steady clock. Valid until the next change of the index."""
         held = self._namespaces[namespace]
         return Snapshot(
             namespace=namespace,

@@ -104,7 +104,7 @@ class _Judge:
         self.restarted.add(node)
         self._settled_at = self._now + SETTLE
         message = f"restart {node}: its cache has answered nothing for {spec.hung_restart_s} s"
-        self._restart(node, cache, (Why.HUNG, Reason.HUNG, message), health.cause)
+        self._restart(node, cache, (Why.HUNG, Reason.HUNG, message), health.cause, answers=False)
 
     def consider(self, node: str, cache: Cache, pod: CachePod) -> None:
         waits = self._waits(node, cache, pod)
@@ -112,9 +112,12 @@ class _Judge:
             self.result.kept[node] = f"made from an older manifest; begins anew later: {waits}"
             return
         message = f"restart {node}: its cache was made from an older manifest"
-        self._restart(node, cache, (Why.UPGRADE, Reason.OUTDATED, message), self._item.cause)
+        because = (Why.UPGRADE, Reason.OUTDATED, message)
+        self._restart(node, cache, because, self._item.cause, answers=cache.answers)
 
-    def _restart(self, node: str, cache: Cache, because: tuple[Why, Reason, str], cause: Cause | None) -> None:
+    def _restart(
+        self, node: str, cache: Cache, because: tuple[Why, Reason, str], cause: Cause | None, *, answers: bool
+    ) -> None:
         process = cache.process
         self.result.steps.append(
             Restart(
@@ -127,6 +130,7 @@ class _Judge:
                 traceparent=cause.traceparent if cause is not None else None,
                 why=because[0],
                 size=self._size(cache),
+                answers=answers,
                 pod=process.pod.uid if process is not None and process.pod is not None else None,
                 incarnation=process.incarnation if process is not None else None,
             )

@@ -49,6 +49,8 @@ class Restart(Step):
 
     why: Why
     size: CacheSize
+    answers: bool
+    """Whether that life answers, so that its end loses something."""
     pod: str | None = None
     """The uid of the pod whose life is to end, and of no other (Kubernetes)."""
     incarnation: str | None = None

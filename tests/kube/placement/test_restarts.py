@@ -139,6 +139,23 @@ async def test_a_budget_keeps_a_cache_of_an_older_manifest(world: Stage, tmp_pat
         await until(lambda: all_run(world, "vineyardd:2", 1))
 
 
+async def test_no_budget_keeps_a_cache_that_does_not_answer(world: Stage, tmp_path: Path) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    world.mirror.answers = lambda pod: image(pod) != "vineyardd:typo"
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache(cacheSpec={"image": "vineyardd:typo", "cpu": "100m", "memory": "1Gi"})
+        await world.engines()
+        await until(lambda: all_run(world, "vineyardd:typo", 1))
+        (pod,) = (await caches(world)).values()
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+        await merge(world.client, PODS, world.namespace, pod["metadata"]["name"], {"status": status}, "status")
+        await _budget(world)
+        await change(world, image="vineyardd:1")
+        await world.serving(a)
+        assert await all_run(world, "vineyardd:1", 1)
+
+
 async def test_a_cache_that_hangs_is_ended_with_its_pod_and_no_other(world: Stage) -> None:
     a = world.nodes[0]
     labels = {OURS: "kv"}
@@ -159,6 +176,7 @@ async def test_a_cache_that_hangs_is_ended_with_its_pod_and_no_other(world: Stag
         cause=None,
         why=Why.HUNG,
         size=normalise(manifest()).size,
+        answers=False,
         pod="of-an-earlier-life",
     )
     hangs = replace(step, pod=uid(pods[0]))

@@ -146,7 +146,7 @@ def test_a_cache_that_hangs_is_restarted_after_its_time_and_once(world):
     passes(world, 1)
     (step,) = world.act().steps
     assert isinstance(step, Restart)
-    assert (step.node, step.why, step.incarnation) == ("a", Why.HUNG, "i1")
+    assert (step.node, step.why, step.incarnation, step.answers) == ("a", Why.HUNG, "i1", False)
     assert step.message == "restart a: its cache has answered nothing for 30 s"
     assert told(world.act()) == []
     world.cache_runs("a", incarnation="i2")

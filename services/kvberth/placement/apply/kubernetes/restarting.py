@@ -15,7 +15,6 @@ from kvberth.placement.apply.kubernetes.render import HASH, POOL_LABEL
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.memory import Held
 from kvberth.placement.steps import Restart
-from kvberth_schemas.wants import Why
 
 
 def revisions(sets: Iterable[LiveSet]) -> dict[str, str] | None:
@@ -39,7 +38,7 @@ async def restart(cluster: Cluster, leaving: Leaving, namespace: str, step: Rest
         pod = next((one for one in pods if one.metadata.uid == step.pod and not one.metadata.deleting), None)
         if pod is None:
             return None
-        if step.why is Why.UPGRADE and (held := await leaving.budget(namespace, step.node, pod)) is not None:
+        if step.answers and (held := await leaving.budget(namespace, step.node, pod)) is not None:
             return held
         await cluster.delete(Target(PODS, namespace, pod.metadata.name, uid=pod.metadata.uid))
     except NotFound:
