@@ -4,7 +4,7 @@ A plan is taken as done by the statuses that come with it. Planning again after 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from kvberth.placement.additions import Additions, Room, additions
@@ -106,7 +106,8 @@ class _Planner:
                 off = frozenset(node for node, (why, _) in adding.refused.items() if why is Reason.TURNED_OFF)
                 candidates = Candidates(work.caches, off, seen.successors, held)
                 found.removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
-                found.restarting = self._restarts(item, work, held)
+                leaving = {step.node for step in found.removing.steps}
+                found.restarting = self._restarts(item, work, held, leaving)
             found.ended = self._finishes(item, work, {step.node for step in adding.steps} | held.keys(), seen)
         self.draft.take(found)
         if found.removing.questions - self.snapshot.live.keys():
@@ -139,9 +140,11 @@ class _Planner:
             return Additions()
         return additions(item, work.bound, work.caches, held, self.snapshot.cluster, self.room)
 
-    def _restarts(self, item: KVCache, work: Work, held: Mapping[str, Held]) -> Restarts:
+    def _restarts(self, item: KVCache, work: Work, held: Mapping[str, Held], leaving: Collection[str]) -> Restarts:
         if item.off or item.spec is None:
             return Restarts()
+        if leaving:
+            work = replace(work, caches={node: cache for node, cache in work.caches.items() if node not in leaving})
         return restarts(item, work, held, self.snapshot, self.room, self.now)
 
     def _finishes(self, item: KVCache, work: Work, busy: Collection[str], seen: Arrivals) -> list[Finish]:

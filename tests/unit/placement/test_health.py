@@ -198,6 +198,16 @@ def test_a_restart_that_failed_is_not_tried_again_at_once(world):
     assert told(world.plan()) == ["restart a"]
 
 
+def test_a_cache_that_is_removed_does_not_begin_anew_as_well(world):
+    hung(world)
+    world.engine_gone("e-a", "a")
+    world.answer(wanted=1, bound=1)
+    passes(world, 600)
+    world.plan()
+    passes(world, 600)
+    assert told(world.act()) == ["remove a"]
+
+
 def test_the_kvcache_says_how_long_a_hang_is_borne(world):
     world.kvcache(spec={"hungRestartSeconds": 5})
     hung(world)
