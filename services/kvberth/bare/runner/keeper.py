@@ -32,6 +32,7 @@ LATE_AFTER_S = 10.0
 """A process that can't be found, or leaves its lock held, for so long is a matter for a person."""
 LONGEST_PAUSE_S = 5.0
 FLUSH_S = 2.0
+_UNWATCHED = "ended while no runner watched"
 
 _log = structlog.get_logger(__name__)
 
@@ -56,7 +57,7 @@ class Roles(Protocol):
         """Look whether the process does what it is there for."""
 
     def gate_ending(self, record: Record, code: int | None) -> GateResult:
-        """Give how a gate ended that exited with a code (None: not known)."""
+        """Give how a gate ended that exited with a code (None: not known). Reads a file: not for the event loop."""
 
 
 @dataclass
@@ -186,8 +187,16 @@ class Keeper:
             handle = known(record, self._boot_id)
             self._run(record.key, self._find(record) if handle is None else self._take_over(record, handle))
         elif record.state is not State.ENDED:
-            self._end(record.key, None, "ended while no runner watched")
-            self._update(record.key, found_ended_at=self.clock())
+            if record.at_gate:
+                self._run(record.key, self._ended_unwatched(record.key))
+            else:
+                self._end(record.key, None, _UNWATCHED)
+                self._update(record.key, found_ended_at=self.clock())
+
+    async def _ended_unwatched(self, key: Key) -> None:
+        """The same of a gate, which left a message."""
+        self._end(key, None, _UNWATCHED, await self._gate_ending(key, None))
+        self._update(key, found_ended_at=self.clock())
 
     async def _find(self, record: Record) -> None:
         """Find the process of a held lock. Its pid is missing if the runner before died while starting it."""
@@ -197,7 +206,7 @@ class Keeper:
         while (handle := await _if_possible(lambda: search(record.life), f"looking for {key.stem}")) is None:
             late = await patience.pause()
             if not self._alive(key):
-                self._end(key, None, "ended while it was being started")
+                self._end(key, None, "ended while it was being started", await self._gate_ending(key, None))
                 return
             if late:
                 await self._say_held(key, "although no process can be found that was started as it")
@@ -220,7 +229,8 @@ class Keeper:
         del self._handles[key]
         await self._until_free(self.records[key])
         _log.info("process ended", process=key.stem, pid=handle.pid, exit_code=code)
-        self._end(key, code, "" if handle.child else "it was adopted, so its exit code is not known")
+        gate = await self._gate_ending(key, code)
+        self._end(key, code, "" if handle.child else "it was adopted, so its exit code is not known", gate)
 
     async def _until_free(self, record: Record) -> None:
         """End what the process left behind, until nobody holds its lock: only then can it be started again."""
@@ -254,10 +264,16 @@ class Keeper:
                 _log.info(looks.words(self.records[key]), process=key.stem)
             await asyncio.sleep(looks.pause_s(self.records[key]))
 
-    def _end(self, key: Key, code: int | None, message: str) -> None:
+    async def _gate_ending(self, key: Key, code: int | None) -> GateResult | None:
+        """Give how a gate ended; None for one that never began, and for whatever is none."""
+        record = self.records[key]
+        if not record.at_gate or record.started is None:
+            return None
+        return await in_thread(lambda: self.roles.gate_ending(record, code), f"reading how {key.stem} left its gate")
+
+    def _end(self, key: Key, code: int | None, message: str, gate: GateResult | None = None) -> None:
         now, record = self.clock(), self.records[key]
         if record.at_gate:
-            gate = self.roles.gate_ending(record, code) if record.started else None
             record = record.model_copy(update={"gate": gate})
             message = f"its gate ended: {gate.outcome}: {gate.message or gate.reason}" if gate else message
         ended = {"state": State.ENDED, "ready": False, "ended_at": now, "gate": record.gate}

@@ -10,6 +10,7 @@ from kvberth.bare.runner.engines import engine_answers, engine_command, free_por
 from kvberth.bare.runner.gate import gate_command, gate_ending, what_it_waits_for
 from kvberth.bare.runner.readiness import Answer
 from kvberth.bare.runner.record import Record
+from kvberth.service.threads import in_thread
 from kvberth_schemas.events import GateResult, ProcessRole
 
 
@@ -52,11 +53,12 @@ class NodeRoles:
         if record.key.role is ProcessRole.CACHE:
             return await cache_answers(self.root, record)
         if record.at_gate:
-            return Answer(False, what_it_waits_for(self._log(record)))
+            log = self._log(record)
+            return Answer(False, await in_thread(lambda: what_it_waits_for(log), f"reading {log}"))
         return Answer(await engine_answers(record))
 
     def gate_ending(self, record: Record, code: int | None) -> GateResult:
-        """Give how a gate ended that exited with a code (None: not known)."""
+        """Give how a gate ended that exited with a code (None: not known). Reads a file: not for the event loop."""
         return gate_ending(self._log(record), code)
 
     def _log(self, record: Record) -> Path:

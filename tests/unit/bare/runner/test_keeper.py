@@ -1,6 +1,9 @@
 """What the keeper says and does when a lock stays held, with a real process and a real lock."""
 
 import asyncio
+import os
+import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -17,7 +20,26 @@ from kvberth.bare.runner.readiness import Answer
 from kvberth.bare.runner.record import Record, State
 from kvberth.bare.runner.roles import NodeRoles
 from support.shortage import no_descriptors
-from unit.bare.runner.samples import CACHE, ENGINE, record
+from unit.bare.runner.samples import CACHE, ENGINE, engine_want, record
+
+
+@contextmanager
+def hanging(path):
+    """A file that whoever opens it waits for, until what is yielded is called: by then, or after 5 s for rescue."""
+    path.parent.mkdir()
+    os.mkfifo(path)
+    answered = threading.Event()
+
+    def answer():
+        answered.wait(5.0)
+        path.write_text('{"kvberth": "gate", "outcome": "open"}')
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield answered.set
+    finally:
+        thread.join()
 
 
 async def test_a_held_lock_whose_process_cannot_be_found_is_told_once_and_ends_when_it_is_free(
@@ -64,6 +86,33 @@ async def test_a_process_that_ended_unwatched_is_recorded_so(tmp_path, life):
     assert found.found_ended_at is not None
     assert found.last_end is not None
     assert found.last_end.message == found.message
+
+
+async def test_a_disk_that_hangs_holds_up_no_other_process_while_the_end_of_a_gate_is_read(tmp_path):
+    store = RecordStore(tmp_path, Record)
+    waiting = record(ENGINE, pid=1, boot_id=procfs.boot_id(), want=engine_want(gate=True), at_gate=True)
+    store.write(ENGINE.stem, waiting)
+    with hanging(tmp_path / "logs" / f"{ENGINE.stem}.gate.json") as answer:
+        async with (
+            Keeper(store, Graves(tmp_path / "graves"), NodeRoles(tmp_path, tmp_path / "logs")) as keeper,
+            asyncio.timeout(10.0),
+        ):
+            assert keeper.records[ENGINE].state is State.RUNNING, "its end is read still"
+            answer()
+            while keeper.records[ENGINE].state is not State.ENDED:
+                await keeper.changed(0.05)
+            assert keeper.records[ENGINE].gate_open
+            assert keeper.records[ENGINE].found_ended_at is not None
+
+
+async def test_a_disk_that_hangs_holds_up_no_other_process_while_it_is_looked_what_a_gate_waits_for(tmp_path):
+    waiting = record(ENGINE, want=engine_want(gate=True), at_gate=True)
+    with hanging(tmp_path / "logs" / f"{ENGINE.stem}.log") as answer:
+        look = asyncio.ensure_future(NodeRoles(tmp_path, tmp_path / "logs").answers(waiting))
+        await asyncio.sleep(0)
+        assert not look.done()
+        answer()
+        assert await look == Answer(False, "")
 
 
 async def test_a_shortage_of_our_own_says_nothing_about_an_engine():
