@@ -97,10 +97,10 @@ class _Both:
     def __init__(self, bus: Speaker, statuses: Statuses) -> None:
         self._bus, self._statuses = bus, statuses
 
-    def say(self, status: KVCacheStatusV1) -> None:
-        self._bus.say(status)
-        self._statuses.say(status)
+    def say(self, status: KVCacheStatusV1, before: KVCacheStatusV1 | None) -> None:
+        self._bus.say(status, before)
+        self._statuses.say(status, before)
 
     def say_gone(self, namespace: str, name: str) -> None:
         self._bus.say_gone(namespace, name)
-        self._statuses.forget(namespace, name)
+        self._statuses.say_gone(namespace, name)

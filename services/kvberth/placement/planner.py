@@ -33,8 +33,8 @@ Questions = frozenset[WorkloadKey]
 class Speaker(Protocol):
     """Says the status of a KVCache to everybody."""
 
-    def say(self, status: KVCacheStatusV1) -> None:
-        """Say it; unchanged, nothing happens."""
+    def say(self, status: KVCacheStatusV1, before: KVCacheStatusV1 | None, /) -> None:
+        """Say it; unchanged, nothing happens. `before` is what this life or an earlier one said last."""
         ...
 
     def say_gone(self, namespace: str, name: str) -> None:
@@ -161,9 +161,9 @@ class Planner:
             if not self.speaking:
                 self._keep_move(statuses, status)
                 continue
-            statuses[status.name] = status
+            before, statuses[status.name] = statuses.get(status.name), status
             said.add(status.name)
-            self._speaker.say(status)
+            self._speaker.say(status, before)
         for name in result.finished:
             said.discard(name)
             if statuses.pop(name, None) is not None:

@@ -233,7 +233,7 @@ class _Speaker:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def say(self, status: KVCacheStatusV1) -> None:
+    def say(self, status: KVCacheStatusV1, _before: KVCacheStatusV1 | None) -> None:
         self._writer.put(subjects.status(status.namespace, status.name), status)
 
     def say_gone(self, namespace: str, name: str) -> None:

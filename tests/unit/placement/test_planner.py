@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from kvberth.placement.apply import ApplyError, Standing
+from kvberth.placement.apply.kubernetes.telling import Statuses
 from kvberth.placement.observe import Index
-from kvberth.placement.planner import Planner
+from kvberth.placement.planner import Planner, Speaker
 from kvberth.placement.snapshot import LiveWorkload
 from kvberth.placement.states import WorkloadKey
 from kvberth.placement.steps import AnyStep
 from kvberth.service import Telemetry
-from kvberth_schemas.events import KVCacheStatusV1
+from kvberth_schemas.events import GateResult, KVCacheStatusV1
 from support.placement_world import NAMESPACE, WORKLOAD, World
 
 REASON = "the API server did not answer"
@@ -55,7 +57,7 @@ class Said:
 
     statuses: list[KVCacheStatusV1] = field(default_factory=list)
 
-    def say(self, status: KVCacheStatusV1) -> None:
+    def say(self, status: KVCacheStatusV1, _before: KVCacheStatusV1 | None) -> None:
         self.statuses.append(status)
 
     def say_gone(self, namespace: str, name: str) -> None:
@@ -66,12 +68,17 @@ class Rig:
     """A planner over a world, planned as the service does: whenever it is due."""
 
     def __init__(self, telemetry: Telemetry) -> None:
+        self.telemetry = telemetry
         self.world = World()
         for node in "ab":
             self.world.node(node)
         self.world.kvcache()
         self.backend, self.said, self.index = Failing(self.world), Said(), Index()
-        self.planner = Planner(self.index, self.backend, self.said, 1, telemetry, lambda: self.world.now)
+        self.begin(self.said)
+
+    def begin(self, speaker: Speaker) -> None:
+        """Begin a life of the planner."""
+        self.planner = Planner(self.index, self.backend, speaker, 1, self.telemetry, lambda: self.world.now)
         self.planner.speaking = True
 
     async def turn(self) -> None:
@@ -162,6 +169,25 @@ async def test_an_end_that_could_not_be_cleaned_up_is_not_told_before_it_was(rig
     await rig.turn()
     assert rig.row("a")[0] == "missing"
     assert rig.backend.asked == ["place a", "remove a", "finish a", "finish a"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_next_life_tells_again_of_no_engine_that_started_without_its_cache(rig, known):
+    class Events:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def say(self, namespace: str, name: str, uid: str, what: tuple[Any, ...]) -> None:
+            self.told.append(what[1])
+
+    rig.world.engine("u1", "a", gate=GateResult(outcome="timeout", reason="SocketMissing"))
+    await rig.turn()
+    events = Events()
+    rig.begin(Statuses(None, {}.get, events))
+    await rig.planner.adopt(rig.said.statuses[-1:] if known else [])
+    await rig.turn()
+    assert rig.said.statuses[-1].nodes[0].without_cache == ("pod-u1",)
+    assert events.told == ([] if known else ["EngineStartedWithoutCache"])
 
 
 async def test_a_node_whose_step_fails_holds_no_other_up(rig):

@@ -41,16 +41,16 @@ class Statuses:
         self._newest: dict[tuple[str, str], KVCacheStatusV1] = {}
         self._queue: WorkQueue[tuple[str, str]] = WorkQueue("statuses", metrics=metrics)
 
-    def say(self, status: KVCacheStatusV1) -> None:
-        """Have a status written, and tell of engines that started without their cache since the last one."""
+    def say(self, status: KVCacheStatusV1, before: KVCacheStatusV1 | None) -> None:
+        """Have a status written, and tell of engines that started without their cache since the one before."""
         key = (status.namespace, status.name)
-        for note in news_of_engines(self._newest.get(key), status):
+        for note in news_of_engines(before, status):
             about = (EventType.WARNING, "EngineStartedWithoutCache", "Start", note)
             self._teller.say(*key, status.uid, about)
         self._newest[key] = status
         self._queue.add(key)
 
-    def forget(self, namespace: str, name: str) -> None:
+    def say_gone(self, namespace: str, name: str) -> None:
         """The KVCache is gone, and its status with it."""
         self._newest.pop((namespace, name), None)
 
