@@ -16,6 +16,7 @@ from kvberth.kvcache.engines import (
     requested_resources,
     socket_host_paths,
 )
+from kvberth.kvcache.marks import HASH, KVCACHE_LABEL
 from kvberth.kvcache.names import cache_set_name, children, etcd_service_name, name_complaints, rpc_service_name
 from kvberth.kvcache.normalise import normalise
 from kvberth.kvcache.paths import (
@@ -33,7 +34,9 @@ from kvberth.kvcache.spec import CacheSize, GateSpec, KVCacheSpec, PlacementSpec
 from kvberth_schemas.manifests import Complaint
 
 __all__ = [
+    "HASH",
     "HOST_PREFIX",
+    "KVCACHE_LABEL",
     "LEGACY_PREFIX",
     "MAX_SOCKET_PATH",
     "MODEL_LABEL",

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kvberth.kube import Meta, OwnerReference
 from kvberth.kvcache import (
+    HASH,
+    KVCACHE_LABEL,
     as_resources,
     env_names,
     is_legacy,
@@ -28,11 +30,6 @@ from kvberth_schemas.events import (
     Toleration,
 )
 from kvberth_schemas.quantity import parse_quantity
-
-KVCACHE_LABEL: Final = "kvberth.dev/kvcache"
-"""On the pods of our caches: the KVCache's name."""
-HASH_ANNOTATION: Final = "kvberth.dev/hash"
-"""On the pods of our caches: what they were made from."""
 
 _NOT_LOOKED_AT = "the scheduler has not looked at it yet"
 
@@ -135,7 +132,7 @@ def _state(item: PodObject, role: PodRole) -> PodState:
         ready=_condition(status.conditions, "Ready").status == "True",
         restarts=sum(one.restart_count for one in status.container_statuses or ()),
         deleting=meta.deleting,
-        revision=meta.annotations.get(HASH_ANNOTATION) if role is PodRole.CACHE else None,
+        revision=meta.annotations.get(HASH) if role is PodRole.CACHE else None,
         gate=gate_result(_endings(status.init_container_statuses or ())),
         at_gate=waits_at_gate(_running(status.init_container_statuses or ())),
     )

@@ -204,6 +204,7 @@ def test_a_pool_that_the_manifest_lost_keeps_its_template_until_its_last_cache_l
         one for one in children(spec, OWNER, asked("a", pool="t4"), known, "Local") if "t4" in one.target.name
     ]
     assert nodes_of(child.body["spec"]) == ("a",)
+    assert priority_of(child.body["metadata"]["annotations"], child.body["spec"]) == SET.priority
     assert child.body["spec"]["template"]["spec"]["containers"] == old.spec["template"]["spec"]["containers"]
     (child,) = [one for one in children(spec, OWNER, {}, known, "Local") if "t4" in one.target.name]
     empty = live(replace(SET, pool="t4", nodes=()), name="kv-t4")

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from kvberth.bus import BusTimeout, Row
 from kvberth.kube import EventType, Metrics
-from kvberth.kvcache import GateSpec
+from kvberth.kvcache import KVCACHE_LABEL, GateSpec
 from kvberth.placement import facts
 from kvberth.placement.additions import cpu_millis
 from kvberth.placement.apply import ApplyError, Standing
@@ -20,7 +20,7 @@ from kvberth.placement.apply.kubernetes import directories, reading
 from kvberth.placement.apply.kubernetes.keeper import Desk, Intent, Keeper, Key
 from kvberth.placement.apply.kubernetes.kinds import LiveSet
 from kvberth.placement.apply.kubernetes.leaving import Leaving
-from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL, nodes_of
+from kvberth.placement.apply.kubernetes.render import nodes_of
 from kvberth.placement.apply.kubernetes.restarting import restart
 from kvberth.placement.apply.kubernetes.telling import Teller
 from kvberth.placement.apply.kubernetes.wanted import adopted

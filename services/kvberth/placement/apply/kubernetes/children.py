@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from kvberth.kube import Target
 from kvberth.kube.resources import DAEMON_SETS
+from kvberth.kvcache import KVCACHE_LABEL
 from kvberth.placement.apply.kubernetes.compare import differences
 from kvberth.placement.apply.kubernetes.kinds import LiveService, LiveSet
-from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL, Child, Owner, nodes_of
+from kvberth.placement.apply.kubernetes.render import Child, Owner, nodes_of
 from kvberth.placement.memory import Trouble
 from kvberth.placement.reasons import Reason
 

@@ -27,6 +27,7 @@ from kvberth.kube import (
     get,
 )
 from kvberth.kube.resources import DAEMON_SETS
+from kvberth.kvcache import KVCACHE_LABEL
 from kvberth.placement.apply.kubernetes import reading
 from kvberth.placement.apply.kubernetes.children import (
     Apply,
@@ -41,7 +42,7 @@ from kvberth.placement.apply.kubernetes.children import (
 )
 from kvberth.placement.apply.kubernetes.failures import ASK_AFTER_S, ASK_EVERY_S, Failures
 from kvberth.placement.apply.kubernetes.kinds import OWNERS, SERVICE, SETS, LiveService, LiveSet
-from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL, TOUCHED, Child, Owner
+from kvberth.placement.apply.kubernetes.render import TOUCHED, Child, Owner
 from kvberth.placement.apply.kubernetes.restarting import revisions
 from kvberth.placement.apply.kubernetes.wanted import Asked, children
 from kvberth.placement.apply.kubernetes.writing import Cluster

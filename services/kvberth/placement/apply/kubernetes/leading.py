@@ -26,7 +26,7 @@ from kvberth.kube import (
     Target,
 )
 from kvberth.kube.resources import SERVICES
-from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL
+from kvberth.kvcache import KVCACHE_LABEL
 from kvberth.placement.apply.kubernetes.writing import Cluster
 
 USER_AGENT: Final = "kvberth-placement"

@@ -5,12 +5,11 @@ from datetime import datetime
 
 from kvberth.kube import KubeError, NotFound, ServerTrouble, Target
 from kvberth.kube.resources import PODS
-from kvberth.kvcache import kvcache_of_host_path
+from kvberth.kvcache import KVCACHE_LABEL, kvcache_of_host_path
 from kvberth.placement.apply import ApplyError
 from kvberth.placement.apply.kubernetes import reading
 from kvberth.placement.apply.kubernetes.budgets import AGAIN, refused
 from kvberth.placement.apply.kubernetes.kinds import LivePod
-from kvberth.placement.apply.kubernetes.render import KVCACHE_LABEL
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason

@@ -14,6 +14,8 @@ from typing import Any, Final
 from kvberth.kube import Target
 from kvberth.kube.resources import DAEMON_SETS, KVCACHES, SERVICES
 from kvberth.kvcache import (
+    HASH,
+    KVCACHE_LABEL,
     SOCKET_GROUP,
     CacheSize,
     KVCacheSpec,
@@ -27,9 +29,7 @@ from kvberth.placement.states import Priority
 from kvberth.placement.tolerated import Tolerated
 from kvberth_schemas.quantity import QuantityError, parse_quantity
 
-KVCACHE_LABEL: Final = "kvberth.dev/kvcache"
 POOL_LABEL: Final = "kvberth.dev/pool"
-HASH: Final = "kvberth.dev/hash"
 PRIORITY: Final = "kvberth.dev/priority"
 """What the priority class of the pods is worth."""
 TOUCHED: Final = "kvberth.dev/touched"

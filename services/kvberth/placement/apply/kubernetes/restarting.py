@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from kvberth.kube import KubeError, NotFound, Target
 from kvberth.kube.resources import PODS
+from kvberth.kvcache import HASH
 from kvberth.placement.apply import ApplyError
 from kvberth.placement.apply.kubernetes import reading
 from kvberth.placement.apply.kubernetes.kinds import LiveSet
 from kvberth.placement.apply.kubernetes.leaving import Leaving
-from kvberth.placement.apply.kubernetes.render import HASH, POOL_LABEL
+from kvberth.placement.apply.kubernetes.render import POOL_LABEL
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.memory import Held
 from kvberth.placement.steps import Restart

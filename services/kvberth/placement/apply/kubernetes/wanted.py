@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from kvberth.kube import Target
 from kvberth.kube.resources import DAEMON_SETS
-from kvberth.kvcache import KVCacheSpec, rpc_service_name
+from kvberth.kvcache import HASH, KVCacheSpec, rpc_service_name
 from kvberth.placement.apply.kubernetes.children import Live, Name
 from kvberth.placement.apply.kubernetes.kinds import LiveSet
 from kvberth.placement.apply.kubernetes.render import (
     POOL_LABEL,
+    PRIORITY,
     CacheSet,
     Child,
     Owner,
@@ -100,7 +101,7 @@ def _left_over(item: Live, asked: Asked) -> Child:
     target = Target(DAEMON_SETS, item.metadata.namespace, item.metadata.name)
     metadata = {
         "labels": dict(item.metadata.labels),
-        "annotations": {key: value for key, value in item.metadata.annotations.items() if key == "kvberth.dev/hash"},
+        "annotations": {key: value for key, value in item.metadata.annotations.items() if key in {HASH, PRIORITY}},
         "ownerReferences": [one.model_dump(by_alias=True) for one in item.metadata.owner_references],
     }
     return Child(target, {"metadata": metadata, "spec": with_nodes(item.spec, _nodes(item, asked))})
