@@ -12,7 +12,7 @@ from kvberth.node_agent.evidence import MAX_LAG_S
 from kvberth.node_agent.health.keeper import HealthKeeper
 from kvberth.node_agent.health.metrics import ProofMetrics
 from kvberth.node_agent.health.watcher import Pace
-from kvberth.scenario.backend.fault_proxy import FaultProxy
+from kvberth.scenario.backend.fault_proxy import FaultProxy, dial_unix
 from kvberth.service import Telemetry
 from kvberth_schemas.events import SocketLostReason, SocketLostV1
 
@@ -106,14 +106,9 @@ async def proxied(path: Path) -> AsyncIterator[FaultProxy]:
     real = path.with_name("real.sock")
     path.rename(real)  # a listener keeps listening under another name
 
-    def dial():
-        sock = socket.socket(socket.AF_UNIX)
-        sock.connect(str(real))
-        return sock
-
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
-    async with FaultProxy(listener, dial) as proxy:
+    async with FaultProxy(listener, lambda: dial_unix(real)) as proxy:
         yield proxy
     path.unlink()
     real.rename(path)

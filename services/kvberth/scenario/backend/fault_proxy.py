@@ -9,16 +9,35 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from pathlib import Path
 
 _READ_BYTES = 64 * 1024
 _MOST_FDS = 16
 _FD_BYTES = array.array("i").itemsize
 _BACKLOG = 128
+_AGAIN_S = 0.05
 
-Dial = Callable[[], socket.socket]
+Dial = Callable[[], Awaitable[socket.socket]]
 """Makes a connection to the server, or raises OSError."""
+
+
+async def dial_unix(path: Path) -> socket.socket:
+    """Connect to a Unix socket; wait, as connections do, while who listens there takes none. Raises OSError."""
+    sock = socket.socket(socket.AF_UNIX)
+    sock.setblocking(False)
+    try:
+        while True:
+            try:
+                sock.connect(str(path))
+            except BlockingIOError:  # its backlog is full, and nothing tells when it has room
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            return sock
+    except BaseException:
+        sock.close()
+        raise
 
 
 class Fault(StrEnum):
@@ -103,7 +122,7 @@ class FaultProxy:
         with client:
             await self._let_through(link)
             try:
-                server = self._dial()
+                server = await self._dial()
             except OSError:
                 self._leave()
                 return

@@ -1,5 +1,6 @@
 """Puts fault proxies before the sockets of caches and before NATS, on the machine that they are on."""
 
+import asyncio
 import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -7,12 +8,13 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from kvberth.scenario.backend.fault_proxy import Fault, FaultProxy
+from kvberth.scenario.backend.fault_proxy import Fault, FaultProxy, dial_unix
 from kvberth.scenario.backend.probes import SOCKET
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.format import verbs
 
 _REAL = "behind-a-fault.sock"
+_DIAL_S = 1.0
 
 
 class Faults:
@@ -48,20 +50,11 @@ class Faults:
         except OSError as error:
             raise ScenarioError(f"no fault can be put before {path}: {error}") from error
 
-        def dial() -> socket.socket:
-            sock = socket.socket(socket.AF_UNIX)
-            try:
-                sock.connect(str(real))
-            except OSError:
-                sock.close()
-                raise
-            return sock
-
         def left() -> None:
             del self._proxies[path]
             real.unlink(missing_ok=True)
 
-        return FaultProxy(listener, dial, left)
+        return FaultProxy(listener, lambda: dial_unix(real), left)
 
 
 class BusProxy:
@@ -89,8 +82,16 @@ class BusProxy:
     ) -> None:
         await self._proxy.__aexit__(kind, error, trace)
 
-    def _dial(self) -> socket.socket:
+    async def _dial(self) -> socket.socket:
         address = urlsplit(self.server)
         if address.port is None:
             raise ConnectionRefusedError("NATS is not started yet")
-        return socket.create_connection(("127.0.0.1", address.port), timeout=1.0)
+        sock = socket.socket()
+        sock.setblocking(False)
+        try:
+            async with asyncio.timeout(_DIAL_S):
+                await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", address.port))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
