@@ -9,18 +9,19 @@ room, one at a time, and twice a minute at most. A cache that does not answer ha
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 from kvberth.kvcache import CacheSize
-from kvberth.placement.additions import Room
+from kvberth.placement.additions import Room, cpu_millis
 from kvberth.placement.calm import Allowance
 from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
 from kvberth.placement.rest import Work
 from kvberth.placement.snapshot import Snapshot
-from kvberth.placement.states import Cache, CachePod, Cause, KVCache
+from kvberth.placement.states import Cache, CachePod, Cause, KVCache, Node
 from kvberth.placement.steps import Restart
-from kvberth_schemas.events import HealthReason
+from kvberth_schemas.events import HealthReason, Resources
 from kvberth_schemas.wants import Why
 
 MOST_A_MINUTE: Final = 2
@@ -72,6 +73,14 @@ def _outdated(caches: Mapping[str, Cache], revisions: Mapping[str, str]) -> dict
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Because:
+    why: Why
+    reason: Reason
+    message: str
+    cause: Cause | None
+
+
 class _Judge:
     def __init__(self, item: KVCache, work: Work, snapshot: Snapshot, room: Room, now: datetime) -> None:
         self.result = Restarts()
@@ -95,16 +104,36 @@ class _Judge:
             return
         left_s = spec.hung_restart_s - (self._snapshot.steady_s - health.cause.heard_s)
         due = max(self._now + timedelta(seconds=max(left_s, 0.0)), self._settled_at)
-        if due <= self._now and not self._allowance.take():
-            due = self._allowance.next_at
-            self.result.kept[node] = f"hangs; {MOST_A_MINUTE} restarts a minute are the limit"
         if due > self._now:
             self.result.recheck.append(due)
             return
+        size, refusal = self._size_after_hang(where, cache)
+        if size is None:
+            self.result.kept[node] = f"hangs; begins anew later: {refusal}"
+            return
+        if not self._allowance.take():
+            self.result.recheck.append(self._allowance.next_at)
+            self.result.kept[node] = f"hangs; {MOST_A_MINUTE} restarts a minute are the limit"
+            return
         self.restarted.add(node)
         self._settled_at = self._now + SETTLE
-        message = f"restart {node}: its cache has answered nothing for {spec.hung_restart_s} s"
-        self._restart(node, cache, (Why.HUNG, Reason.HUNG, message), health.cause, answers=False)
+        as_it_was = f"; it keeps its size, since the new one {refusal}" if refusal else ""
+        message = f"restart {node}: its cache has answered nothing for {spec.hung_restart_s} s{as_it_was}"
+        because = _Because(Why.HUNG, Reason.HUNG, message, health.cause)
+        self._restart(node, cache, because, size, answers=False)
+
+    def _size_after_hang(self, where: Node, cache: Cache) -> tuple[CacheSize | None, str]:
+        """The size of the next life, and why it is not the manifest's; None where no other is possible (a pod's)."""
+        size, had = self._size(cache), _amounts(cache)
+        if size.memory_bytes <= had.memory_bytes and cpu_millis(size) <= had.cpu_millis:
+            return size, ""
+        refusal = self._room.refusal(where, size, had)
+        if refusal is None:
+            return size, ""
+        wanted, process = cache.wanted, cache.process
+        if wanted is None or (process is not None and process.pod is not None):
+            return None, refusal
+        return CacheSize(Decimal(wanted.cpu_millis) / 1000, wanted.memory_bytes, wanted.size_bytes), refusal
 
     def consider(self, node: str, cache: Cache, pod: CachePod) -> None:
         waits = self._waits(node, cache, pod)
@@ -112,24 +141,22 @@ class _Judge:
             self.result.kept[node] = f"made from an older manifest; begins anew later: {waits}"
             return
         message = f"restart {node}: its cache was made from an older manifest"
-        because = (Why.UPGRADE, Reason.OUTDATED, message)
-        self._restart(node, cache, because, self._item.cause, answers=cache.answers)
+        because = _Because(Why.UPGRADE, Reason.OUTDATED, message, self._item.cause)
+        self._restart(node, cache, because, self._size(cache), answers=cache.answers)
 
-    def _restart(
-        self, node: str, cache: Cache, because: tuple[Why, Reason, str], cause: Cause | None, *, answers: bool
-    ) -> None:
-        process = cache.process
+    def _restart(self, node: str, cache: Cache, because: _Because, size: CacheSize, *, answers: bool) -> None:
+        process, cause = cache.process, because.cause
         self.result.steps.append(
             Restart(
                 kvcache=self._item.name,
                 uid=self._item.uid,
                 node=node,
-                reason=because[1],
-                message=because[2],
+                reason=because.reason,
+                message=because.message,
                 cause=cause.id if cause is not None else None,
                 traceparent=cause.traceparent if cause is not None else None,
-                why=because[0],
-                size=self._size(cache),
+                why=because.why,
+                size=size,
                 answers=answers,
                 pod=process.pod.uid if process is not None and process.pod is not None else None,
                 incarnation=process.incarnation if process is not None else None,
@@ -189,6 +216,17 @@ def _hangs(cache: Cache) -> bool:
     if health.said.reason != HealthReason.HUNG or process.incarnation not in {None, health.said.incarnation}:
         return False
     return process.pod is None or not process.pod.deleting
+
+
+def _amounts(cache: Cache) -> Resources:
+    """What a cache has of its node now."""
+    pod = cache.process.pod if cache.process is not None else None
+    if pod is not None:
+        return pod.requests
+    wanted = cache.wanted
+    if wanted is None:
+        return Resources()
+    return Resources(memory_bytes=wanted.memory_bytes, cpu_millis=wanted.cpu_millis)
 
 
 def _is_well(cache: Cache) -> bool:

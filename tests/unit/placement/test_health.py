@@ -12,7 +12,7 @@ from kvberth.placement.steps import Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import ConditionStatus, HealthReason, Verdict
 from kvberth_schemas.wants import Why
-from support.placement_world import START, World, told
+from support.placement_world import GI, START, World, told
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
@@ -196,6 +196,27 @@ def test_a_restart_that_failed_is_not_tried_again_at_once(world):
     assert world.row("a").message == "hangs; kept: no answer"
     passes(world, 5)
     assert told(world.plan()) == ["restart a"]
+
+
+@pytest.mark.parametrize(("memory", "given"), [("172Gi", 172), ("180Gi", 72)])
+def test_a_cache_that_hangs_begins_anew_with_the_new_size_only_where_there_is_room(world, memory, given):
+    world.node("a", free=100, requested=72)
+    world.kvcache(memory=memory)
+    hung(world)
+    passes(world, 30)
+    (step,) = world.act().steps
+    assert isinstance(step, Restart)
+    assert step.size.memory_bytes == given * GI
+    had = world.wanted["default", "kv", "a"]
+    assert (step.size.size_bytes == had.size_bytes) == (given == 72)
+    assert ("cannot fit: needs 180Gi, node a has 172Gi in all" in step.message) == (given == 72)
+
+
+def test_a_cache_that_hangs_begins_anew_as_it_is_on_a_node_that_is_too_full(world):
+    world.node("a", free=-10, requested=72)
+    hung(world)
+    passes(world, 30)
+    assert told(world.act()) == ["restart a"]
 
 
 def test_a_cache_that_is_removed_does_not_begin_anew_as_well(world):

@@ -9,7 +9,7 @@ from kvberth.placement.plan import Policy, plan
 from kvberth.placement.reasons import Reason
 from kvberth.placement.steps import Plan, Restart
 from kvberth_schemas import subjects
-from kvberth_schemas.events import PodRole, PodScheduledV1, Resources
+from kvberth_schemas.events import HealthReason, PodRole, PodScheduledV1, Resources
 from support.placement_world import GI, NAMESPACE, World, told
 
 NODES = ("a", "b", "c")
@@ -136,6 +136,17 @@ def test_a_larger_cache_begins_only_where_it_has_room_beside_what_it_replaces(ou
     (step,) = outdated.act().steps
     assert isinstance(step, Restart)
     assert (step.node, step.size.memory_bytes) == ("a", 172 * GI)
+
+
+def test_a_pod_that_hangs_is_not_ended_for_one_that_would_find_no_room(outdated: World) -> None:
+    outdated.revisions["kv"] = {"": "old"}
+    outdated.kvcache(memory="180Gi")
+    outdated.health("a", incarnation="pod-a-old", reason=HealthReason.HUNG)
+    outdated.later(30)
+    assert told(outdated.act()) == []
+    assert outdated.row("a").message.startswith("hangs; begins anew later: cannot fit: needs 180Gi, node a has 172Gi")
+    outdated.kvcache(memory="172Gi")
+    assert told(outdated.act()) == ["restart a"]
 
 
 def test_a_held_one_a_paused_one_and_one_with_a_trouble_wait(outdated: World) -> None:
