@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import json
 import os
+import time
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -24,7 +25,7 @@ from kvberth.store.fences import choose_fence
 from kvberth.store.layout.geometry import PAGE, Geometry
 from kvberth.store.layout.superblock import Checksum, Superblock, decode
 from kvberth.store.memory import StoreMemory
-from kvberth.vineyard import BlockingClient, ConnectionGone, ObjectMissing
+from kvberth.vineyard import BlockingClient, ConnectionGone, ObjectMissing, SocketMissing, SocketStale
 
 _WORD = 8
 _POPULATE_BYTES = 64 << 20
@@ -49,6 +50,7 @@ class VineyardMemory:
         self._client = client
         self._lock = lock
         self._epoch = epoch
+        self._left = False
         self.memory = memory
         self.made = made
 
@@ -84,19 +86,36 @@ class VineyardMemory:
         """Asks the daemon whether it is still the one whose memory this is: what every receipt must wait for.
 
         Raises EpochEnded where it is gone or another one answers, and says so in the memory; DaemonHung where it does
-        not answer in time: then nobody knows, and nothing may be promised.
+        not answer in time, ConnectionGone after `close`: then nobody knows, and nothing may be promised.
         """
+        until = time.monotonic() + timeout_s
         try:
-            same = epoch_of(self._client.status(timeout_s=timeout_s).deployment) == self._epoch
-        except ConnectionGone as error:
+            client = self._connected(timeout_s)
+            same = epoch_of(client.status(timeout_s=until - time.monotonic()).deployment) == self._epoch
+        except (ConnectionGone, SocketMissing, SocketStale) as error:
+            if self._left:
+                raise
             self.memory.end_epoch()
             raise EpochEnded(f"the daemon of this store is gone: {error}") from None
         if not same:
             self.memory.end_epoch()
             raise EpochEnded("another daemon answers in the place of the one whose memory this is")
 
+    def _connected(self, timeout_s: float) -> BlockingClient:
+        """The connection; a new one after a question that was given up, for which this side ended the old one.
+
+        The memory stays: what is mapped is so for as long as somebody looks at it.
+        """
+        if self._client.closed and not self._left:
+            ended, self._client = self._client, BlockingClient.connect(self._client.path, timeout_s=timeout_s)
+            ended.close()
+            if self._left:  # meanwhile, by another thread
+                self._client.close()
+        return self._client
+
     def close(self) -> None:
         """Leaves the daemon. The mappings end when nobody looks at the memory any more; the store stays."""
+        self._left = True
         self._client.close()
         if self._lock is not None:
             self._lock.close()

@@ -51,6 +51,11 @@ class BlockingClient:
         return client
 
     @property
+    def path(self) -> str:
+        """The daemon's socket."""
+        return self._stream.path
+
+    @property
     def closed(self) -> bool:
         """Whether a failure, or `close`, has ended this connection; then connect anew."""
         return self._why_closed is not None

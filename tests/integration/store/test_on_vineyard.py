@@ -17,7 +17,7 @@ from kvberth.store.layout.superblock import Checksum
 from kvberth.store.reader import Reader
 from kvberth.store.vineyard_memory import VineyardMemory, attach
 from kvberth.store.walk import walk
-from kvberth.vineyard import BlockingClient
+from kvberth.vineyard import BlockingClient, ConnectionGone, DaemonHung
 from support.store_memory import LAYOUTS, SIZES, content, key_of
 from support.vineyardd import RunningVineyardd, running_vineyardd
 
@@ -90,12 +90,54 @@ async def test_no_block_is_called_stored_by_a_daemon_that_does_not_answer(
         await daemon.freeze()
         offered = blocks(1, 2, 3)
         outcomes = await asyncio.to_thread(put_all, store, LAYOUT, offered, lambda: held.check(timeout_s=0.3))
-        daemon.thaw()
         assert outcomes == [Outcome.DEGRADED] * 3
+        with pytest.raises(DaemonHung):
+            await asyncio.to_thread(held.check, timeout_s=0.1)
+        daemon.thaw()
         books = store.books()
         assert books.complaints(SIZES.data_bytes) == []
         assert walk(held.memory).keys == {key_of(1)}
         assert books.outcomes == {Outcome.STORED: 1, Outcome.DEGRADED: 3}
+        assert put_all(store, LAYOUT, offered, held.check) == [Outcome.PRESENT, Outcome.STORED, Outcome.STORED]
+
+
+async def test_a_daemon_that_died_while_it_did_not_answer_has_ended_the_epoch(directory: Path, journal: Path) -> None:
+    path = directory / "vineyard.sock"
+    async with running_vineyardd(path) as daemon:
+        held = VineyardMemory.open(path, journal, SIZES)
+        await daemon.freeze()
+        with pytest.raises(DaemonHung):
+            await asyncio.to_thread(held.check, timeout_s=0.1)
+    with pytest.raises(EpochEnded, match="gone"):
+        held.check()
+    assert held.memory.ended
+    held.close()
+
+
+async def test_another_daemon_after_one_that_did_not_answer_has_ended_the_epoch(directory: Path, journal: Path) -> None:
+    path = directory / "vineyard.sock"
+    async with running_vineyardd(path) as daemon:
+        held = VineyardMemory.open(path, journal, SIZES)
+        await daemon.freeze()
+        with pytest.raises(DaemonHung):
+            await asyncio.to_thread(held.check, timeout_s=0.1)
+    async with running_vineyardd(path):
+        with pytest.raises(EpochEnded, match="another daemon"):
+            held.check()
+    held.close()
+
+
+async def test_our_own_leaving_ends_no_epoch(daemon: RunningVineyardd, journal: Path) -> None:
+    with VineyardMemory.open(daemon.path, journal, SIZES) as held:
+        await daemon.freeze()
+        asking = asyncio.create_task(asyncio.to_thread(held.check, timeout_s=5.0))
+        await asyncio.to_thread(held.close)
+        with pytest.raises(ConnectionGone):
+            await asking
+        with pytest.raises(ConnectionGone):
+            held.check()
+        daemon.thaw()
+        assert not held.memory.ended
 
 
 async def test_the_death_of_the_daemon_ends_the_epoch_and_no_copy_crashes(
