@@ -2,6 +2,8 @@
 
 One thread calls it. It maps and copies nothing itself but for `put`, waits for nobody and is bounded by its memory.
 Time comes from the given clock (CLOCK_MONOTONIC, ns), which readers in other processes share.
+The worker's service will call, in turns, what nobody here does: `reap`, `expire`, `scrub`, `note_reads`, and `give_up`
+and `drop_holder` for its clients.
 """
 
 import time
@@ -153,9 +155,10 @@ class BlockStore:
     def put(self, layout: int, key: bytes, data: bytes | memoryview) -> Outcome:
         """Copies a block in and publishes it. (Engines copy themselves, between `grant` and `commit`.)
 
-        The outcome is no receipt yet: see `answering`.
+        The outcome is no receipt yet: see `answering`. Raises TypeError where the bytes do not lie in a row.
         """
         self.memory.check_epoch()
+        data = memoryview(data).cast("B")  # whatever its items are: from here on only bytes count
         if not 0 < len(data) <= self._cut.get(layout, 0) or len(key) != KEY_BYTES:
             return Outcome.LAYOUT
         if self.contains(key):
@@ -184,7 +187,7 @@ class BlockStore:
     def evict(self, layout: int, count: int = EVICT_BATCH) -> int:
         """Evicts the least recently used blocks of a layout; returns how many slots are free for it now."""
         self.memory.check_epoch()
-        return self._end(self._book.oldest(layout)[:count], "evicted")
+        return self._end(self._book.oldest(layout, count), "evicted")
 
     def reap(self) -> int:
         """Frees dying slots whose leases have ended; returns how many."""
@@ -192,15 +195,7 @@ class BlockStore:
 
     def note_reads(self) -> int:
         """Makes the blocks young that are leased at this moment, which nobody else tells; returns how many."""
-        leased = leased_slots(self.memory, self._clock())
-        read = [
-            slot
-            for slot, generations in leased.items()
-            if self._book.is_published(slot) and self.memory.word(slot, slots.GENERATION) in generations
-        ]
-        for slot in read:
-            self._book.touch(slot, self._clock())
-        return len(read)
+        return self._touch(self._read_now())
 
     def scrub(self, count: int) -> Scrubbed:
         """Checks the next `count` slots: a block that differs from its checksum is taken out and counted."""
@@ -286,6 +281,19 @@ class BlockStore:
         entry = self._index.find(self.memory.key(slot))
         return entry is not None and entry.slot == slot
 
+    def _read_now(self) -> list[int]:
+        """The published slots that are leased at this moment."""
+        return [
+            slot
+            for slot, generations in leased_slots(self.memory, self._clock()).items()
+            if self._book.is_published(slot) and self.memory.word(slot, slots.GENERATION) in generations
+        ]
+
+    def _touch(self, read: Sequence[int]) -> int:
+        for slot in read:
+            self._book.touch(slot, self._clock())
+        return len(read)
+
     def _release(self, slot: int) -> None:
         self._book.free(slot, self._held.pop(slot).state)
 
@@ -312,14 +320,15 @@ class BlockStore:
         """Frees at least one slot of a layout that has none, if that is possible now."""
         if self._dying and self._reap() and self._book.has_free(layout):
             return True
-        choice = choose(layout, self._book.uses(), self._book.unlent)
+        read = self._read_now()
+        choice = choose(layout, self._book.uses(read), self._book.unlent)
         if isinstance(choice, Take):
             self._end(self._book.published_in(choice.extent), "evicted")
             if self._book.is_empty(choice.extent):
                 self._book.lend(choice.extent, layout, cut)
                 return True
-            choice = EvictOwn()  # somebody reads there: its slots come when the leases end
+            choice = EvictOwn()  # somebody has begun to read there: its slots come when the leases end
         if isinstance(choice, Full):
             return False
-        self.note_reads()
-        return self._end(self._book.oldest(layout)[:EVICT_BATCH], "evicted") > 0 and self._book.has_free(layout)
+        self._touch(read)
+        return self._end(self._book.oldest(layout, EVICT_BATCH), "evicted") > 0 and self._book.has_free(layout)

@@ -31,7 +31,7 @@ def leased_slots(memory: StoreMemory, now_ns: int) -> dict[int, set[int]]:
 
 
 def clear_leases(memory: StoreMemory, client: int) -> None:
-    """Ends every lease of a client that is gone."""
+    """Ends every lease of a client that is gone. For the worker's service, which hears of a client's end."""
     words = memory.lease_words(client)
     for place in range(1, len(words), 2):
         words[place] = 0

@@ -22,7 +22,6 @@ from kvberth.store.layout.superblock import StoreState, Superblock
 _CHUNK = 1 << 20
 _EPOCH, INDEX_SEQUENCE, SESSION = 0, 2, 4
 """Words of the worker's page: epoch (two words, 0 when it has ended), index sequence (odd: being rebuilt), session."""
-COUNTERS = 64
 
 
 class Place(NamedTuple):

@@ -4,8 +4,10 @@ Each step writes the header in its order (docs/store.md) and the ledger at once.
 `blockstore` do.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kvberth.store.books import Ledger
 from kvberth.store.layout import slots
@@ -20,7 +22,8 @@ class _Lent:
     """An extent that a layout has."""
 
     record: ExtentRecord
-    free: list[int]
+    free: dict[int, None]
+    """The last one is taken first."""
     live: int = 0
 
     @property
@@ -62,17 +65,18 @@ class SlotBook:
     def adopt(self, extent: int, record: ExtentRecord) -> None:
         """Takes an extent as its record says, with all slots free."""
         self.unlent.remove(extent)
-        free = list(reversed(self._geometry.slots_of(extent, record.slot_bytes)))
+        free = dict.fromkeys(reversed(self._geometry.slots_of(extent, record.slot_bytes)))
         layout = self._layouts.setdefault(record.layout, _LayoutSlots())
         layout.lent[extent] = _Lent(record, free)
         layout.with_free.add(extent)
         self._layout_of[extent] = record.layout
         self.ledger.lend(self._geometry.extent_bytes, record.slot_bytes, record.count)
 
-    def uses(self) -> list[ExtentUse]:
-        """How every lent extent is used."""
+    def uses(self, read: Iterable[int]) -> list[ExtentUse]:
+        """How every lent extent is used; `read` are the published slots that are leased."""
+        leased = Counter(slot // self._geometry.slots_per_extent for slot in read)
         return [
-            ExtentUse(extent, layout, lent.live, lent.use_of_all - lent.live, lent.record.slot_bytes)
+            ExtentUse(extent, layout, lent.live, lent.use_of_all - lent.live + leased[extent], lent.record.slot_bytes)
             for layout, has in self._layouts.items()
             for extent, lent in has.lent.items()
         ]
@@ -86,10 +90,10 @@ class SlotBook:
         by_age = self._layouts[self._layout_of[extent]].by_age
         return [slot for slot in every if slot in by_age]
 
-    def oldest(self, layout: int) -> list[int]:
-        """The published slots of a layout, least recently used first."""
+    def oldest(self, layout: int, count: int) -> list[int]:
+        """So many published slots of a layout, least recently used first."""
         has = self._layouts.get(layout)
-        return list(has.by_age) if has else []
+        return list(islice(has.by_age, count)) if has else []
 
     def is_published(self, slot: int) -> bool:
         layout = self._layout_of.get(slot // self._geometry.slots_per_extent)
@@ -119,7 +123,7 @@ class SlotBook:
             return None
         extent = min(has.with_free)  # keeps the others empty, so that they can be lent to somebody else
         lent = has.lent[extent]
-        slot = lent.free.pop()
+        slot, _ = lent.free.popitem()
         if not lent.free:
             has.with_free.discard(extent)
         return slot
@@ -158,12 +162,12 @@ class SlotBook:
         self._memory.set_word(slot, slots.GENERATION, slots.ended(generation))
         self.move(slot, old, SlotState.FREE)
         extent = slot // self._geometry.slots_per_extent
-        self._lent(extent).free.append(slot)
+        self._lent(extent).free[slot] = None
         self._layouts[self._layout_of[extent]].with_free.add(extent)
 
     def found(self, slot: int, state: SlotState) -> None:
         """Books a slot of an adopted extent that an earlier worker left in this state."""
-        self._lent(slot // self._geometry.slots_per_extent).free.remove(slot)
+        del self._lent(slot // self._geometry.slots_per_extent).free[slot]
         extent = slot // self._geometry.slots_per_extent
         if not self._lent(extent).free:
             self._layouts[self._layout_of[extent]].with_free.discard(extent)

@@ -9,7 +9,7 @@ LAST_EXTENTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ExtentUse:
-    """One extent: who has it and what it holds. `pinned` slots are granted, quarantined or dying: they cannot go."""
+    """One extent: who has it and what it holds. `pinned` slots are granted, quarantined, dying or leased."""
 
     extent: int
     layout: int

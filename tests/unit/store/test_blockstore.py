@@ -227,6 +227,40 @@ def test_an_extent_goes_to_the_layout_that_has_too_few(store: BlockStore) -> Non
     assert [store.contains(key_of(number)) for number in range(1000, 1004)] == [True] * 4
 
 
+def test_a_layout_with_too_few_takes_no_extent_that_is_read(store: BlockStore, reader: Reader) -> None:
+    put(store, *range(ALL_PAGES))
+    assert len([hit for number in (0, 16, 32) for hit in reader.lookup([key_of(number)])]) == 3
+    store.register(OTHER, 4 * PAGE)
+    assert put(store, 1000, layout=OTHER, length=4 * PAGE) == [Outcome.STORED]
+    assert sum(store.contains(key_of(number)) for number in range(ALL_PAGES)) == ALL_PAGES - 16
+    assert store.books().complaints(SMALL.data_bytes) == []
+
+
+def test_nothing_is_evicted_for_a_layout_that_can_get_no_extent_as_all_are_read(
+    store: BlockStore, reader: Reader
+) -> None:
+    put(store, *range(ALL_PAGES))
+    hits = [hit for extent in range(SMALL.extents) for hit in reader.lookup([key_of(16 * extent)])]
+    store.register(OTHER, 4 * PAGE)
+    assert put(store, 1000, layout=OTHER, length=4 * PAGE) == [Outcome.STORE_FULL]
+    assert all(store.contains(key_of(number)) for number in range(ALL_PAGES))
+    for hit in hits:
+        reader.release(hit)
+    assert put(store, 1000, layout=OTHER, length=4 * PAGE) == [Outcome.STORED]
+
+
+def test_bytes_of_any_format_are_stored_and_what_is_no_row_of_bytes_costs_no_slot(store: BlockStore) -> None:
+    words = memoryview(content(key_of(1), PAGE)).cast("I")
+    assert store.put(LAYOUT, key_of(1), words) == Outcome.STORED
+    assert Reader(store.memory).read([key_of(1)]) == [content(key_of(1), PAGE)]
+    assert store.put(LAYOUT, key_of(2), memoryview(bytes(2 * PAGE)).cast("I")) == Outcome.LAYOUT
+    with pytest.raises(TypeError):
+        store.put(LAYOUT, key_of(2), memoryview(bytes(PAGE))[::2])
+    assert store.books().states[SlotState.GRANTED].blocks == 0
+    assert put(store, *range(100, 100 + ALL_PAGES - 1)) == [Outcome.STORED] * (ALL_PAGES - 1)
+    assert store.contains(key_of(1))
+
+
 def test_a_layout_has_one_size_of_slots(store: BlockStore) -> None:
     assert store.register(LAYOUT, 1) == PAGE
     for layout, size in ((LAYOUT, PAGE + 1), (OTHER, 0), (OTHER, 17 * PAGE), (0, PAGE)):

@@ -1,7 +1,8 @@
 """The records of the three rings between a client and the worker: commits, grants, receipts.
 
 A record's last word is its sequence number plus one, written last: a reader takes the record it waits for or none. What
-a client writes is hostile to the worker: `decode_commit` checks every range and says what was wrong.
+a client writes is hostile to the worker: `decode_commit` checks every range and says what was wrong. The worker's
+service and the connector in the engine will read and write them; `put` of this library needs none.
 """
 
 import struct
