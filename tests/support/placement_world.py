@@ -113,12 +113,22 @@ class World:
         self.states[subject] = (event, cause)
         return cause
 
-    def node(self, name: str, *, free: float = 500, requested: float = 0, ready: bool = True, **labels: str) -> None:
+    def node(
+        self,
+        name: str,
+        *,
+        free: float = 500,
+        requested: float = 0,
+        ready: bool = True,
+        cordoned: bool = False,
+        **labels: str,
+    ) -> None:
         total = Resources(memory_bytes=int((free + requested) * GI), cpu_millis=64_000, gpus=8)
         event = NodeChangedV1(
             name=name,
             resource_version=self.sequence,
             ready=ready,
+            unschedulable=cordoned,
             labels={key.replace("__", "/"): value for key, value in labels.items()},
             allocatable=total,
             requested=Resources(memory_bytes=int(requested * GI)),

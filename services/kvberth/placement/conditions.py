@@ -109,9 +109,18 @@ def _placed(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> Finding
     sizes = [f"{row.node}: {row.message}" for row in rows if row.message and row.state != "leaving" and row.engines]
     waiting = waiting_engines(outcome.following)
     said = [f"caches beside all engines, on {served}", *((waiting,) if waiting else ()), *_remarks(outcome)]
-    said += [*kept, *sizes]
+    said += [*kept, *sizes, *more(_drains(outcome))]
     said += ["paused: nothing is added or removed"] if outcome.item.paused else []
     return Finding("Placed", TRUE, _kept_by(outcome) or Reason.PLACED, "; ".join(dict.fromkeys(said)))
+
+
+def _drains(outcome: Outcome) -> list[str]:
+    """What drains wait for at engines of this KVCache."""
+    drains = outcome.snapshot.drains
+    if not drains:
+        return []
+    bound = outcome.following.bound.values()
+    return sorted(drains[engine.uid] for here in bound for engine in here if engine.uid in drains)
 
 
 def _kept_by(outcome: Outcome) -> Reason | None:

@@ -115,7 +115,15 @@ def unreadable_kvcache(name: str, why: str, event: KVCacheSpecV1) -> KVCache:
 
 def node(event: NodeChangedV1) -> Node:
     """Return a node."""
-    return Node(event.name, event.ready, event.labels, event.allocatable, event.requested, event.taints)
+    return Node(
+        event.name,
+        event.ready,
+        event.labels,
+        event.allocatable,
+        event.requested,
+        event.taints,
+        event.unschedulable,
+    )
 
 
 def engine_process(event: ProcessStartedV1) -> EngineProcess | None:

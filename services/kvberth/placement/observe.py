@@ -104,6 +104,7 @@ class Index:
         self._versions = Versions()
         self._unreadable = Unreadable()
         self._touched: set[str] = set()
+        self._drains: Mapping[str, Mapping[str, str]] = {}
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -226,6 +227,26 @@ class Index:
         self._touched.add(namespace)
         return True
 
+    def engines_on_cordoned_nodes(self) -> list[tuple[str, Engine]]:
+        """Return the engines that stay on cordoned nodes, with their namespaces, always in the same order."""
+        cordoned = [name for name, node in self._cluster.view(frozenset()).nodes.items() if node.cordoned]
+        found = [
+            (namespace, engine)
+            for namespace, held in self._namespaces.items()
+            if held.kvcaches
+            for group in held.engines.groups
+            for node in cordoned
+            for engine in group.bound.get(node, ())
+        ]
+        return sorted(found, key=lambda item: (item[0], item[1].uid))
+
+    def set_drains(self, drains: Mapping[str, Mapping[str, str]]) -> bool:
+        """Note by namespace, by uid of an engine, what drains wait for; tell whether that is new."""
+        before, self._drains = self._drains, drains
+        changed = {name for name in {*before, *drains} if before.get(name, {}) != drains.get(name, {})}
+        self._touched |= changed
+        return bool(changed)
+
     @property
     def stale(self) -> int:
         """How many states were ignored because a newer version of the thing was known."""
@@ -273,6 +294,7 @@ class Index:
             troubles=held.troubles,
             revisions=held.revisions,
             waiting_caches=held.pods.waiting(),
+            drains=self._drains.get(namespace, {}),
             unreadable_pods=namespace in self._unreadable.pods,
             unreadable_process_nodes=self._unreadable.processes.get(namespace, frozenset()),
         )

@@ -88,4 +88,6 @@ class Snapshot:
     """By KVCache, by pool: what a new cache would be made from (Kubernetes)."""
     waiting_caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By KVCache: why pods of caches have no node (Kubernetes)."""
+    drains: Mapping[str, str] = field(default_factory=dict)
+    """By uid of an engine on a cordoned node that no budget lets go: what a drain waits for (Kubernetes)."""
     unreadable_process_nodes: frozenset[str] = frozenset()

@@ -170,6 +170,7 @@ class Node:
     allocatable: Resources
     requested: Resources
     taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

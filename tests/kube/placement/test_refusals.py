@@ -76,8 +76,11 @@ async def test_a_cache_beside_a_running_engine_is_never_swapped(world: Stage, tm
         assert sorted(await world.set_nodes()) == sorted([a, b])
 
 
-async def budget(world: Stage, **spec: Any) -> None:
-    selector = {"matchLabels": {"kvberth.dev/kvcache": "kv"}}
+CACHES = {"kvberth.dev/kvcache": "kv"}
+
+
+async def budget(world: Stage, labels: dict[str, str] = CACHES, **spec: Any) -> None:
+    selector = {"matchLabels": labels}
     await create(
         world.client,
         POD_DISRUPTION_BUDGETS,
@@ -132,6 +135,34 @@ async def test_a_budget_keeps_a_cache_until_it_allows_it_to_go(world: Stage, tmp
         await delete(world.client, POD_DISRUPTION_BUDGETS, world.namespace, "keep-kv")
         await world.serving(b)
         assert await world.set_nodes() == [b]
+
+
+async def test_a_drain_that_a_budget_of_the_engine_holds_up_is_told_until_it_may_go_on(
+    world: Stage, tmp_path: Path
+) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    async with placement(world, tmp_path / "placement"):
+        await _placed(world)
+        engine = (await world.engine_pods())[a]
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await merge(world.client, PODS, world.namespace, engine, {"status": ready}, "status")
+        await budget(world, {"app": "llama"}, minAvailable=1)
+
+        async def told() -> bool:
+            status, _, message = await world.condition("Placed")
+            waits = f"{a} is cordoned: a drain waits for PDB keep-kv, which allows no eviction of engine {engine}"
+            return status == "True" and waits in message
+
+        async def silent() -> bool:
+            return "drain" not in (await world.condition("Placed"))[2]
+
+        assert await silent()
+        await world.cordon(a, c)
+        await until(told)
+        await delete(world.client, POD_DISRUPTION_BUDGETS, world.namespace, "keep-kv")
+        await until(silent)
+        assert (await world.engine_pods())[a] == engine
 
 
 async def test_a_budget_that_can_never_work_is_named_with_its_remedy(world: Stage, tmp_path: Path) -> None:

@@ -48,6 +48,33 @@ def planned(world: World, index: Index) -> Plan:
     return plan(world.snapshot_of(index), Policy(), world.now)
 
 
+def test_what_the_drain_of_a_cordoned_node_waits_for_is_told_of_the_engines_kvcache() -> None:
+    world = World()
+    world.node("a", cordoned=True)
+    world.node("b")
+    for name, model in (("kv", "llama"), ("other", "mistral")):
+        world.kvcache(name, workload=model)
+        world.engine(f"e-{name}", "a", model=model)
+        world.engine(f"f-{name}", "b", model=model)
+    world.act()
+    index = world.index()
+    found = index.engines_on_cordoned_nodes()
+    assert [(namespace, engine.uid) for namespace, engine in found] == [(NAMESPACE, "e-kv"), (NAMESPACE, "e-other")]
+    index.take_touched()
+    waits = {NAMESPACE: {"e-kv": "a is cordoned: a drain waits for PDB llama"}}
+    assert index.set_drains(waits)
+    assert not index.set_drains(dict(waits))
+    assert index.take_touched() == {NAMESPACE}
+    said = {
+        status.name: next(item for item in status.conditions if item.type == "Placed")
+        for status in planned(world, index).statuses
+    }
+    assert (said["kv"].status, said["kv"].message.split("; ")[-1]) == ("True", waits[NAMESPACE]["e-kv"])
+    assert "drain" not in said["other"].message
+    assert index.set_drains({})
+    assert index.take_touched() == {NAMESPACE}
+
+
 def test_a_cache_lives_as_long_as_its_last_pod_on_a_node() -> None:
     pods = CachePods()
     assert pods.put("p1", pod("p1", "a")) == {("kv", "a")}

@@ -17,6 +17,7 @@ from kvberth.placement import facts
 from kvberth.placement.additions import cpu_millis
 from kvberth.placement.apply import ApplyError, Standing
 from kvberth.placement.apply.kubernetes import directories, reading
+from kvberth.placement.apply.kubernetes.draining import Drains
 from kvberth.placement.apply.kubernetes.keeper import Desk, Intent, Keeper, Key
 from kvberth.placement.apply.kubernetes.kinds import LiveSet
 from kvberth.placement.apply.kubernetes.leaving import Leaving
@@ -77,6 +78,7 @@ class KubernetesBackend:
         self._asked: dict[Key, _Asked] = defaultdict(_Asked)
         self._purges = Purges(edge.wants)
         self._leaving = Leaving(cluster, options.now)
+        self._drains = Drains(cluster, edge.index, options.wake)
         desk = Desk(self._intent, self._trouble, self._revisions, self._written, options.now, options.traffic_policy)
         self._keeper = Keeper(cluster, desk, options.metrics)
 
@@ -85,6 +87,7 @@ class KubernetesBackend:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keeper.run(), name="children")
             group.create_task(self._purges.run(), name="purges")
+            group.create_task(self._drains.run(), name="drains")
             group.create_task(self._wake_when_sight_changes(), name="sight")
 
     async def _wake_when_sight_changes(self) -> None:

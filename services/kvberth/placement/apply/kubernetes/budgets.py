@@ -13,6 +13,8 @@ from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
 
 AGAIN: Final = timedelta(seconds=5)
+MANY: Final = "more than one PodDisruptionBudget"
+"""In the answer where a pod has several, which Kubernetes can't serve: no refusal, but an error."""
 _NAME = re.compile(r"disruption budget ([a-z0-9.-]+)", re.IGNORECASE)
 _UNUSABLE = re.compile(r"does not implement the scale subresource|found no controller", re.IGNORECASE)
 
@@ -27,6 +29,14 @@ def refused(node: str, said: str, budgets: dict[str, str], now: datetime) -> Hel
         return Held(Reason.BUDGET_UNUSABLE, message, now + AGAIN)
     message = f"kept: PodDisruptionBudget {name} allows no eviction of the cache on {node} now"
     return Held(Reason.BUDGET_REFUSES, message, now + AGAIN)
+
+
+def drain_waits(node: str, engine: str, said: str, budgets: dict[str, str]) -> str:
+    """Return what a drain of a cordoned node waits for, as the server says of an eviction of an engine there."""
+    if MANY in said:
+        return f"{node} is cordoned: no drain can end there: {MANY} holds engine {engine}, which Kubernetes can't serve"
+    name = _named(said, budgets)
+    return f"{node} is cordoned: a drain waits for PDB {name}, which allows no eviction of engine {engine} now"
 
 
 def unusable(conditions: Iterable[Mapping[str, Any]]) -> str:

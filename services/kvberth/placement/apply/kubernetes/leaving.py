@@ -8,15 +8,13 @@ from kvberth.kube.resources import PODS
 from kvberth.kvcache import KVCACHE_LABEL, kvcache_of_host_path
 from kvberth.placement.apply import ApplyError
 from kvberth.placement.apply.kubernetes import reading
-from kvberth.placement.apply.kubernetes.budgets import AGAIN, refused
+from kvberth.placement.apply.kubernetes.budgets import AGAIN, MANY, refused
 from kvberth.placement.apply.kubernetes.kinds import LivePod
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
 from kvberth.placement.steps import Remove
 from kvberth_schemas.wants import Why
-
-_MANY_BUDGETS = "more than one PodDisruptionBudget"
 
 
 class Leaving:
@@ -57,7 +55,7 @@ class Leaving:
         except NotFound:
             return None
         except ServerTrouble as error:
-            if _MANY_BUDGETS not in str(error):
+            if MANY not in str(error):
                 raise
             message = f"kept: more than one PodDisruptionBudget holds the cache on {node}, which Kubernetes can't serve"
             return Held(Reason.BUDGET_UNUSABLE, message, self._now() + AGAIN)
