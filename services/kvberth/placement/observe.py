@@ -15,6 +15,7 @@ from kvberth.placement.engines import EngineIndex
 from kvberth.placement.memory import Memory, Trouble
 from kvberth.placement.snapshot import Freshness, LiveWorkload, Snapshot
 from kvberth.placement.states import Cache, Cause, Engine, KVCache, Life, Wanted, WorkloadKey
+from kvberth.placement.unreadable import Unreadable
 from kvberth.placement.versions import Versions
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
@@ -53,44 +54,6 @@ class _Namespace:
     def is_empty(self) -> bool:
         """Whether nothing is known of it."""
         return not (self.kvcaches or self.caches or self.engines.known or self.pods)
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Things whose last message can't be read: unknown, never absent."""
-
-    pods: frozenset[str] = frozenset()
-    """Namespaces with such a pod."""
-    processes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By namespace: nodes with such a process."""
-    specs: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By namespace and name: why."""
-    nodes: frozenset[str] = frozenset()
-    healths: frozenset[tuple[str, str, str]] = frozenset()
-    """By namespace, KVCache and node: what was proven before is not known to stand."""
-
-    @classmethod
-    def of(cls, whys: Mapping[EventSubject, str]) -> "Unreadable":
-        """Sort subjects by what they are about."""
-        processes: dict[str, set[str]] = defaultdict(set)
-        for subject in whys:
-            if subject.entity is Entity.PROCESS and subject.namespace and subject.node:
-                processes[subject.namespace].add(subject.node)
-        return cls(
-            pods=frozenset(item.namespace for item in whys if item.entity is Entity.POD and item.namespace),
-            processes={namespace: frozenset(nodes) for namespace, nodes in processes.items()},
-            specs={
-                (item.namespace, item.object): why
-                for item, why in whys.items()
-                if item.entity is Entity.SPEC and item.namespace
-            },
-            nodes=frozenset(item.object for item in whys if item.entity is Entity.NODE),
-            healths=frozenset(
-                (item.namespace, item.object, item.node)
-                for item in whys
-                if item.entity is Entity.HEALTH and item.namespace and item.node
-            ),
-        )
 
 
 class Index:
