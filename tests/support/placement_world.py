@@ -177,6 +177,7 @@ class World:
             "deleting": options.get("deleting", False),
             "gate": options.get("gate"),
             "legacy": options.get("legacy", False),
+            "run_as_user": options.get("run_as_user"),
             "restarts": options.get("restarts", 0),
         }
         if node is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kvberth.kvcache import KVCacheSpec, node_label_complaint
+from kvberth.kvcache import SOCKET_GROUP, KVCacheSpec, node_label_complaint
 from kvberth.placement.health import Proof, proof_of
 from kvberth.placement.membership import Following
 from kvberth.placement.nobody import no_engine, too_large, waiting_engines
@@ -216,11 +216,12 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> 
     missing += outcome.snapshot.waiting_caches.get(outcome.item.name, ()) if missing else ()
     if none:
         missing.append(f"no cache was placed on {some(none)}")
-    astray = _astray(outcome)
+    astray, denied = _astray(outcome), _denied(outcome)
     if missing:
-        return _not_answering(_ungated(outcome, rows), missing, astray)
-    if astray:
-        return Finding("SocketsReady", FALSE, Reason.DIRECTORY_DIFFERS, "; ".join(astray))
+        return _not_answering(_ungated(outcome, rows), missing, (*denied, *astray))
+    if denied or astray:
+        reason = Reason.ENGINE_DENIED if denied else Reason.DIRECTORY_DIFFERS
+        return Finding("SocketsReady", FALSE, reason, "; ".join([*more(denied), *astray]))
     if silent:
         return Finding("SocketsReady", UNKNOWN, Reason.AGENT_SILENT, "; ".join(more(silent)))
     return Finding("SocketsReady", TRUE, Reason.ALL_ANSWERED, f"a register request was answered on {served}")
@@ -229,6 +230,22 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> 
 def _not_answering(ungated: Sequence[str], missing: Sequence[str], astray: Sequence[str]) -> Finding:
     reason = Reason.RESTARTED_WITHOUT_GATE if ungated else Reason.NOT_ANSWERING
     return Finding("SocketsReady", FALSE, reason, "; ".join([*more(ungated), *more(missing), *astray]))
+
+
+def _denied(outcome: Outcome) -> list[str]:
+    """Engines whose user may not enter the directory as it is asked for now (Kubernetes)."""
+    found = []
+    for node, engines in sorted(outcome.work.bound.items()):
+        wanted = outcome.work.caches.get(node, _NO_CACHE).wanted
+        if wanted is None or wanted.needs is None or wanted.needs.strangers or node in outcome.placed:
+            continue
+        found += [
+            f"{node}: permission denied for uid {engine.user}: engine {engine.name} is neither root nor in group "
+            f"{SOCKET_GROUP}, and the cache's directory is open to these alone"
+            for engine in engines
+            if engine.needs.strangers
+        ]
+    return found
 
 
 def _ungated(outcome: Outcome, rows: tuple[NodeRow, ...]) -> list[str]:

@@ -64,6 +64,7 @@ def engine(event: PodScheduledV1 | PodReadyV1 | PodWaitingV1, cause: Cause) -> E
         needs=needs_of(event),
         wanted=event.workload.wanted if event.workload is not None else None,
         without_cache=_without_cache(event.gate),
+        user=event.run_as_user,
         ungated=event.legacy and event.restarts > 0,
     )
 

@@ -121,6 +121,8 @@ class Engine:
     """How many its top owner wanted when this was said; None where that is not known."""
     without_cache: str = ""
     """How its gate let it start although its cache had not answered, in words; empty where it did not."""
+    user: int | None = None
+    """The uid that its pod names; None where it names none."""
     ungated: bool = False
     """Whether it is legacy and was restarted: gates run once per pod, so it needs its cache at once."""
 

@@ -75,6 +75,28 @@ def test_what_the_drain_of_a_cordoned_node_waits_for_is_told_of_the_engines_kvca
     assert index.take_touched() == {NAMESPACE}
 
 
+@pytest.mark.parametrize(("closed", "status"), [(True, "False"), (False, "True")])
+def test_an_engine_whose_user_may_not_enter_the_directory_is_named(closed: bool, status: str) -> None:
+    world = World()
+    world.node("a")
+    world.kvcache()
+    world.engine("u1", "a")
+    world.act()
+    world.cache_runs("a")
+    key = (NAMESPACE, "kv", "a")
+    world.wanted[key] = replace(world.wanted[key], needs=Needs(strangers=frozenset(() if closed else ("pod-u2",))))
+    world.engine("u2", "a", run_as_user=2000)
+    world.kvcache(paused=True)
+    world.plan()
+    found = world.condition("SocketsReady")
+    assert (found.status, found.reason) == (status, "EngineDenied" if closed else "AllAnswered")
+    assert ("a: permission denied for uid 2000: engine pod-u2 is neither root nor in" in found.message) == closed
+    if closed:
+        world.kvcache()
+        assert told(world.plan()) == ["place a"]
+        assert world.condition("SocketsReady").status == "True", "it is opened by this very plan"
+
+
 def test_a_cache_lives_as_long_as_its_last_pod_on_a_node() -> None:
     pods = CachePods()
     assert pods.put("p1", pod("p1", "a")) == {("kv", "a")}
