@@ -6,6 +6,7 @@ A plan is taken as done by the statuses that come with it. Planning again after 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from kvberth.placement.additions import Additions, Room, additions
 from kvberth.placement.arrivals import arrivals, rested, successors_of
@@ -22,6 +23,9 @@ from kvberth.placement.states import KVCache, Life, WorkloadKey
 from kvberth.placement.status import active_rows, status
 from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
 from kvberth_schemas.events import KVCacheStatusV1
+
+_NO_CACHE_THERE: Final = frozenset({Reason.CANNOT_FIT, Reason.NODE_EXCLUDED, Reason.NO_POOL, Reason.TURNED_OFF})
+"""Why an engine has no cache beside it as long as nobody changes something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,7 @@ class _Planner:
                 off = frozenset(node for node, (why, _) in adding.refused.items() if why is Reason.TURNED_OFF)
                 candidates = Candidates(work.caches, off, seen.successors, held)
                 found.removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
-                leaving = {step.node for step in found.removing.steps}
-                found.restarting = self._restarts(item, work, held, leaving)
+                found.restarting = self._restarts(item, work, held, found)
             found.ended = self._finishes(item, work, {step.node for step in adding.steps} | held.keys(), seen)
         self.draft.take(found)
         if found.removing.questions - self.snapshot.live.keys():
@@ -140,11 +143,15 @@ class _Planner:
             return Additions()
         return additions(item, work.bound, work.caches, held, self.snapshot.cluster, self.room)
 
-    def _restarts(self, item: KVCache, work: Work, held: Mapping[str, Held], leaving: Collection[str]) -> Restarts:
+    def _restarts(self, item: KVCache, work: Work, held: Mapping[str, Held], found: _Found) -> Restarts:
+        """What leaves begins no other life, and nobody waits for a cache that can't be."""
         if item.off or item.spec is None:
             return Restarts()
-        if leaving:
+        if leaving := {step.node for step in found.removing.steps}:
             work = replace(work, caches={node: cache for node, cache in work.caches.items() if node not in leaving})
+        if without := {node for node, (why, _) in found.adding.refused.items() if why in _NO_CACHE_THERE}:
+            without = {node for node in without if node not in work.caches or not work.caches[node].asked}
+            work = replace(work, bound={node: here for node, here in work.bound.items() if node not in without})
         return restarts(item, work, held, self.snapshot, self.room, self.now)
 
     def _finishes(self, item: KVCache, work: Work, busy: Collection[str], seen: Arrivals) -> list[Finish]:

@@ -149,6 +149,13 @@ def test_a_pod_that_hangs_is_not_ended_for_one_that_would_find_no_room(outdated:
     assert told(outdated.act()) == ["restart a"]
 
 
+def test_an_engine_that_can_have_no_cache_keeps_no_other_cache_from_its_manifest(outdated: World) -> None:
+    outdated.node("d", free=1)
+    outdated.engine("e-d", "d")
+    assert told(outdated.act()) == ["restart a"]
+    assert outdated.row("d").state == "missing"
+
+
 def test_a_held_one_a_paused_one_and_one_with_a_trouble_wait(outdated: World) -> None:
     index = outdated.index()
     index.set_trouble(NAMESPACE, "kv", Trouble(Reason.QUOTA_EXCEEDED, "exceeded quota: mem"))
