@@ -75,9 +75,8 @@ async def test_a_move_runs_as_the_demo_tells_it(server, state):
         found.publish()
         await until(lambda: found.wanted("a") == "stop")
         assert found.asked >= 1
-        want = found.want(WantKind.DIR, "a")
-        assert want is not None
-        assert (want.state, want.why) == ("drop", Why.MOVED)
+        want = await until(lambda: (w := found.want(WantKind.DIR, "a")) and w.state == "drop" and w)
+        assert want.why is Why.MOVED
 
         found.world.cache_ended("a")
         found.publish()
