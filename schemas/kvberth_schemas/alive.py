@@ -19,3 +19,5 @@ class Alive(Message):
     """Whether the stream holds the last state of all its subjects."""
     stream_created: datetime | None
     """Creation time of ``KVBERTH_EVENTS`` as the writer knows it; None while it knows no stream."""
+    said: datetime | None = None
+    """When, by the writer's own clock: shows how far that is off, and decides nothing. None: an older version."""

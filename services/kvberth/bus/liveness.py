@@ -1,8 +1,9 @@
 """Signs of life on plain NATS: hears everybody's, and gives one's own."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import structlog
 from nats.aio.msg import Msg
 
 from kvberth.bus.background import Work
@@ -12,6 +13,7 @@ from kvberth.bus.context import BusContext
 from kvberth.bus.participant import Participant
 from kvberth.bus.pulses import Pair, Pulses
 from kvberth.bus.session import Session
+from kvberth.bus.skews import Skews, sentence
 from kvberth.bus.streams import Streams
 from kvberth.bus.writer import Writer
 from kvberth_schemas.alive import ALIVE_PERIOD_S, Alive
@@ -19,6 +21,8 @@ from kvberth_schemas.registry import encode
 from kvberth_schemas.subjects import ALIVE_PATTERN, AliveSubject, Service
 
 _TICK_S = 0.2
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class Liveness(Participant):
@@ -30,6 +34,8 @@ class Liveness(Participant):
         self._streams = streams
         self._context = context
         self._pulses = Pulses()
+        self._skews = Skews()
+        self._skewed: frozenset[AliveSubject] = frozenset()
         self._changes = Changes()
         self._fresh: frozenset[Pair] = frozenset()
 
@@ -49,13 +55,22 @@ class Liveness(Participant):
         """The nodes from which a service was heard within the last hour."""
         return self._pulses.nodes(service)
 
+    @property
+    def skews(self) -> Mapping[AliveSubject, float]:
+        """Seconds by which others' clocks are far ahead of this one's (behind: below 0), after three signs of life."""
+        return self._skews.told()
+
     async def changed(self, timeout_s: float) -> bool:
         """True once a pair became fresh or stale since the last return; False after `timeout_s`."""
         return await self._changes.wait(timeout_s)
 
     async def _work(self, session: Session) -> None:
-        async with session.subscription(ALIVE_PATTERN, self._hear):
-            await asyncio.get_running_loop().create_future()
+        self._context.metrics.add_skew(self._farthest)
+        try:
+            async with session.subscription(ALIVE_PATTERN, self._hear):
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._context.metrics.remove_skew(self._farthest)
 
     def _tasks(self) -> Sequence[Work]:
         return [*super()._tasks(), self._tick]
@@ -70,19 +85,32 @@ class Liveness(Participant):
         if alive.stream_created is not None and alive.stream_created != self._streams.events_created:
             self._streams.ask()
         self._pulses.hear(subject, alive, self._now())
+        if alive.said is not None:
+            self._skews.hear(subject, alive.said, self._context.clock.now(), self._now())
         self._compare()
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
             self._pulses.forget(self._now())
+            self._skews.forget(self._now())
             self._compare()
+            self._tell_skews()
 
     def _compare(self) -> None:
         fresh = self._pulses.fresh(self._streams.events_created, self._now())
         if fresh != self._fresh:
             self._fresh = fresh
             self._changes.mark()
+
+    def _tell_skews(self) -> None:
+        skews = self._skews.told()
+        for subject in skews.keys() - self._skewed:
+            _log.warning(sentence(subject, skews[subject]))
+        self._skewed = frozenset(skews)
+
+    def _farthest(self) -> float:
+        return max(map(abs, self._skews.told().values()), default=0.0)
 
     def _now(self) -> float:
         return self._context.clock.monotonic()
@@ -130,4 +158,5 @@ class Heart(Participant):
     def _beat(self) -> Alive:
         created = self._streams.events_created
         complete = created is not None and all(writer.reconciled for writer in self._writers) and self._complete()
-        return Alive(term=self._context.settings.term, complete=complete, stream_created=created)
+        said = self._context.clock.now()
+        return Alive(term=self._context.settings.term, complete=complete, stream_created=created, said=said)

@@ -61,8 +61,11 @@ class Metrics:
             else {}
         )
         self._ages: list[Callable[[], float]] = []
+        self._skews: list[Callable[[], float]] = []
         if telemetry:
             telemetry.observe("kvberth.bus.view.age", "Age of the oldest view's last sign of life.", self._oldest, "s")
+            farthest = "How far the farthest clock of all that are heard is from this one; 0 below 2 s."
+            telemetry.observe("kvberth.bus.clock.skew", farthest, self._farthest, "s")
 
     def count(self, name: str, reason: str | None = None, amount: int = 1) -> None:
         """Add to one of `_COUNTERS`."""
@@ -82,6 +85,14 @@ class Metrics:
         """Forget a view's age."""
         self._ages.remove(read)
 
+    def add_skew(self, read: Callable[[], float]) -> None:
+        """Let what somebody hears of other clocks count in the gauge."""
+        self._skews.append(read)
+
+    def remove_skew(self, read: Callable[[], float]) -> None:
+        """Forget what somebody heard."""
+        self._skews.remove(read)
+
     def traceparent(self) -> str | None:
         """The current span, as a header's value."""
         headers: dict[str, str] = {}
@@ -95,3 +106,6 @@ class Metrics:
 
     def _oldest(self) -> float:
         return max((read() for read in self._ages), default=0.0)
+
+    def _farthest(self) -> float:
+        return max((read() for read in self._skews), default=0.0)

@@ -46,9 +46,16 @@ class Overview:
     processes: tuple[ProcessStartedV1, ...] = ()
     silent: Mapping[str, float | None] = field(default_factory=dict)
     """Services that were not heard of lately: name to seconds, None where never."""
+    clocks: tuple[str, ...] = ()
+    """A sentence for each clock that is far from this one's."""
 
     @classmethod
-    def of(cls, messages: Iterable[Message], silent: Mapping[str, float | None] | None = None) -> "Overview":
+    def of(
+        cls,
+        messages: Iterable[Message],
+        silent: Mapping[str, float | None] | None = None,
+        clocks: Iterable[str] = (),
+    ) -> "Overview":
         """Sort the last messages by what they are about."""
         found = list(messages)
         statuses = {(m.namespace, m.name): m for m in found if isinstance(m, KVCacheStatusV1)}
@@ -60,6 +67,7 @@ class Overview:
             nodes=tuple(sorted((m for m in found if isinstance(m, NodeChangedV1)), key=lambda m: m.name)),
             processes=tuple(m for m in found if isinstance(m, ProcessStartedV1)),
             silent=silent or {},
+            clocks=tuple(clocks),
         )
 
     def document(self) -> dict[str, object]:
@@ -70,6 +78,7 @@ class Overview:
             "nodes": [_dump(node) for node in self.nodes],
             "processes": [_dump(process) for process in self.processes],
             "silent": dict(self.silent),
+            "clocks": list(self.clocks),
         }
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from kvberth.bare.stack.layout import Layout
 from kvberth.bus import Bus, Liveness, View
+from kvberth.bus.skews import sentence as clock_sentence
 from kvberth.cli.connection import connected, layout_of, run
 from kvberth.cli.console import output
 from kvberth.cli.errors import CommandError
@@ -46,7 +47,8 @@ class StatusReader:
 
     def overview(self) -> Overview:
         """Give the present overview."""
-        return Overview.of((row.message for row in self.view.rows.values()), self._silent())
+        clocks = sorted(clock_sentence(subject, ahead_s) for subject, ahead_s in self.liveness.skews.items())
+        return Overview.of((row.message for row in self.view.rows.values()), self._silent(), clocks)
 
     @property
     def complete(self) -> bool:
@@ -124,7 +126,7 @@ def render(overview: Overview, now: datetime) -> RenderableType:
     ]
     if not overview.kvcaches:
         tables[0] = "no KVCache is applied; 'kvberth apply -f FILE' takes one"
-    return Group(*(Text(line, "yellow") for line in silence_lines(overview)), *tables)
+    return Group(*(Text(line, "yellow") for line in (*silence_lines(overview), *overview.clocks)), *tables)
 
 
 async def _print_json(reader: StatusReader, layout: Layout, *, watch: bool) -> None:

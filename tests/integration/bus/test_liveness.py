@@ -1,7 +1,7 @@
 """Signs of life: who is fresh, for how long, and when a beat is withheld."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
 
 from integration.bus.rig import SOCKETS, declaring, lost, make_bus, plain, socket, sockets_writer
@@ -24,6 +24,13 @@ class FastClock(Clock):
 
     def monotonic(self) -> float:
         return super().monotonic() + self.ahead_s
+
+
+class WrongClock(Clock):
+    """A clock of a machine that nobody set."""
+
+    def now(self) -> datetime:
+        return super().now() - timedelta(minutes=7)
 
 
 async def test_a_writer_is_fresh_once_it_is_complete_and_not_before(server):
@@ -161,3 +168,21 @@ async def test_freshness_ends_with_the_stream_it_was_about_and_comes_back_with_t
         assert await seconds_until(lambda: live.fresh(*AGENT)) < 5
         assert view.complete
         assert socket() in view.rows
+
+
+async def test_a_clock_that_is_minutes_off_is_told_and_decides_nothing(server, capsys):
+    settings = BusSettings(url=server.url, service=Service.NODE_AGENT, instance="h", node="a")
+    async with (
+        declaring(server.url) as reader,
+        Bus(settings, clock=WrongClock()) as agent,
+        reader.liveness() as live,
+        sockets_writer(agent) as writer,
+        agent.heart([writer]),
+    ):
+        writer.ready()
+        await until(lambda: live.skews)
+        assert live.fresh(*AGENT)
+        assert {str(subject): round(ahead_s) for subject, ahead_s in live.skews.items()} == {
+            str(AliveSubject(Service.NODE_AGENT, "h", "a")): -420
+        }
+        await until(lambda: "the clock of node_agent on a (h) is 420 s behind" in "".join(capsys.readouterr()))

@@ -277,6 +277,14 @@ def test_what_is_pretended_is_said_once_for_a_workload():
     assert pretended_lines(Overview.of(engines)) == ["pretended for default/llama: probes, init container x"]
 
 
+def test_clocks_that_are_off_are_told_before_the_tables():
+    overview = Overview.of([], clocks=["the clock of runner on a is 420 s ahead"])
+    out = io.StringIO()
+    Console(file=out, width=400, soft_wrap=True).print(render(overview, NOW))
+    assert out.getvalue().startswith("the clock of runner on a is 420 s ahead")
+    assert overview.document()["clocks"] == ["the clock of runner on a is 420 s ahead"]
+
+
 def test_silent_services_are_named_first():
     lines = drawn(spec(), silent={"scheduler": 7.4, "placement": None})
     assert lines[:2] == [
