@@ -27,8 +27,8 @@ REFUSED_WITHIN_S: Final = 10.0
 """What the API server took, placement may still not accept: it says so in a condition."""
 GONE_WITHIN_S: Final = 120.0
 END_GRACE_S: Final = 1
-KILLED_AFTER_S: Final = 10.0
-"""What a story froze does not end by itself, and a busy kubelet ends it late."""
+KILLED_AFTER_S: Final = 4.0
+"""Neither what a story froze ends by itself, nor what was told to before it could listen: that gets its whole grace."""
 _POLL_S = 0.2
 _BY_KIND: Final = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS, "KVCache": KVCACHES, "Pod": PODS}
 _Key = tuple[str, str, str]
