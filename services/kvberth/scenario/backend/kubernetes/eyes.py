@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kvberth.kube import KubeError
+from kvberth.kube import KubeError, NotFound
 from kvberth.kube.resources import DAEMON_SETS, PODS
 from kvberth.scenario.backend.kubernetes.api import Api, Json
 from kvberth.scenario.backend.kubernetes.processes import Process
@@ -131,6 +131,8 @@ class Eyes:
         for node in nodes:
             try:
                 await self._send(node, "/rest", {})
+            except NotFound:
+                continue  # with the witness its peers went, too
             except KubeError as error:
                 failed.append(f"peers on {node}: {error}")
         return failed
@@ -140,7 +142,11 @@ class Eyes:
             await self._find()
         if node not in self._pods:
             raise KubeError(f"the node {node} has no witness")
-        answer = await self._api.proxy(self._namespace, self._pods[node], PORT, f"{path}?token={self._token}", body)
+        try:
+            answer = await self._api.proxy(self._namespace, self._pods[node], PORT, f"{path}?token={self._token}", body)
+        except NotFound:  # a node that was deleted has another one once it is back
+            self._pods.pop(node, None)
+            raise
         said: Json = json.loads(answer)
         return said
 
@@ -153,7 +159,8 @@ class Eyes:
 
     async def _find(self) -> None:
         pods = await self._api.list(PODS, self._namespace, _selector())
-        self._pods = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
+        lasting = [pod for pod in pods if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]]
+        self._pods = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in lasting}
 
 
 def _is_there(wanted: Json, found: Json | None) -> bool:
