@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-kube test-compose test-cluster scenarios scenarios-all scenarios-long bench schemas clean
+.PHONY: help demo test check unit integration test-kube test-compose test-cluster fuzz scenarios scenarios-all scenarios-long bench schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -28,7 +28,7 @@ check: .venv/dev.stamp ## Lint, types, import contracts, generated files
 
 unit: .venv/dev.stamp ## Pure tests
 	@echo '== unit and property tests'
-	@$(PYTEST) -q -n 2 tests/unit tests/property
+	@$(PYTEST) -q -n 2 tests/unit tests/property tests/fuzz
 
 # They wait more than they compute, so two modules at a time keep two cores busy.
 integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
@@ -43,6 +43,11 @@ test-kube: .venv/dev.stamp ## Tests against a real API server without nodes, two
 test-compose: .venv/dev.stamp ## Build the image and run docker-compose.yml on podman, as root; KVBERTH_TEST_BUILD_FLAGS is passed to the build
 	@echo '== containers: the image, and the stack of docker-compose.yml'
 	@$(PYTEST) -q tests/compose
+
+# A million inputs for each parser take hours; CI feeds each for some seconds: make fuzz FUZZ="--seconds 4".
+fuzz: .venv/dev.stamp ## Feed every parser of what comes from outside with changed inputs; FUZZ="--seconds 60 kvcache" bounds and chooses
+	@echo '== fuzzing: manifests, bus messages, gates, daemons, API servers, probes'
+	@$(BIN)/python -m tests.fuzz $(FUZZ)
 
 # A handful: the main job, too little memory, a bus that dies, and engines by number. `scenarios-all` tells the others.
 HANDFUL := C-001-engine-moves C-007-not-enough-memory nats-killed-after-moves three-engines-two-none-one

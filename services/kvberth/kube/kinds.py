@@ -161,7 +161,7 @@ class Kind(Generic[T]):
             return Fault(code if isinstance(code, int) else 0, told)
         if said == "BOOKMARK":
             return Bookmark(_version(told, line))
-        if said not in set(FrameType):
+        if not isinstance(said, str) or said not in set(FrameType):
             raise Malformed(f"is no frame of a watch: {_quoted(line)}")
         return Seen(FrameType(said), self.read(told))
 

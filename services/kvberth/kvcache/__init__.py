@@ -2,6 +2,7 @@
 
 from kvberth.kvcache.annotations import PAUSED, WORKLOAD
 from kvberth.kvcache.belongs import Assignment, Claim, Engine, Reason, Rival, assign, node_label_complaint, rivals
+from kvberth.kvcache.depth import depth_complaint
 from kvberth.kvcache.door import door_complaints, kind_of, node_complaints
 from kvberth.kvcache.engines import (
     LEGACY_PREFIX,
@@ -60,6 +61,7 @@ __all__ = [
     "assign",
     "cache_set_name",
     "children",
+    "depth_complaint",
     "door_complaints",
     "engine_container",
     "env_names",

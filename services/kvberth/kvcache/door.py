@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
+from kvberth.kvcache.depth import depth_complaint
 from kvberth.kvcache.faults import schema_faults, shown
 from kvberth.kvcache.texts import unspeakable_texts
 from kvberth.kvcache.workload_faults import workload_faults
@@ -42,6 +43,8 @@ def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
     """Return why an object is refused; empty for one that is let in, and for kinds that are not ours to judge."""
     if not isinstance(raw, Mapping):
         return [Complaint("document", f"must be a map, not {shown(raw)}", "write apiVersion, kind, metadata and spec")]
+    if (complaint := depth_complaint(raw)) is not None:  # all that follows goes as deep as the object is
+        return [complaint]
     kind = kind_of(raw)
     if kind is None:
         return list(_identity_faults(raw))
@@ -55,6 +58,8 @@ def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
 
 def node_complaints(raw: Mapping[str, Any]) -> list[Complaint]:
     """Return why an entry of a nodes file is refused."""
+    if (complaint := depth_complaint(raw)) is not None:
+        return [complaint]
     return _each_field_once((*unspeakable_texts(raw), *schema_faults(Node, raw)))
 
 

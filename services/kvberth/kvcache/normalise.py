@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kvberth.kvcache.annotations import GPU_TYPE, AnnotationValues, annotation_path, read_annotations
+from kvberth.kvcache.depth import depth_complaint
 from kvberth.kvcache.door import door_complaints, kind_of
 from kvberth.kvcache.faults import unknown_fields
 from kvberth.kvcache.findings import Findings
@@ -47,6 +48,7 @@ _LIVES_AT: Final = {
 def normalise(raw: Mapping[str, Any]) -> KVCacheSpec:
     """Return what a KVCache asks for; `complaints` says why it can't be acted on, the first ones being the door's."""
     findings = Findings(complaints=door_complaints(raw))
+    raw = {key: value for key, value in _map(raw).items() if depth_complaint(value) is None}
     if not findings.complaints and kind_of(raw) != KIND:
         findings.complain("kind", "is not KVCache", f"write {KIND}")
     metadata = _map(_map(raw).get("metadata"))

@@ -9,7 +9,7 @@ from kvberth_schemas.manifests import Complaint
 def unspeakable_texts(value: object, path: str = "") -> Iterator[Complaint]:
     """Yield every text of an object, keys included, that holds a NUL or half of a surrogate pair.
 
-    Goes as deep as the object is; documents are bounded where they are read.
+    Goes as deep as the object is, which the caller has bounded.
     """
     if isinstance(value, str):
         problem = _problem(value)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from kvberth.kube import Meta
 from kvberth.kube.resources import KVCACHES
-from kvberth.kvcache import normalise
+from kvberth.kvcache import depth_complaint, normalise
 from kvberth.pod_watcher.objects import KVCacheObject
 from kvberth_schemas.events import KVCacheGoneV1, KVCacheSpecV1
 
@@ -14,8 +14,10 @@ _NOT_THE_USERS: Final = frozenset({"status"})
 
 
 def trim_kvcache(item: KVCacheObject) -> KVCacheSpecV1:
-    """Return what a KVCache asks for. Raises ValueError where its outline can't be read."""
+    """Return what a KVCache asks for. Raises ValueError where its outline can't be read, or no message can carry it."""
     meta, manifest = item.metadata, _manifest(item)
+    if (complaint := depth_complaint(manifest)) is not None:
+        raise ValueError(complaint.sentence())
     return KVCacheSpecV1(
         uid=meta.uid,
         name=meta.name,

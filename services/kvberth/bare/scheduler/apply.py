@@ -59,9 +59,9 @@ def apply(state: State, request: ApplyRequest, moment: Moment) -> tuple[State, l
 
 
 def _one(state: State, item: RawObject, namespace: str, moment: Moment) -> tuple[State, list[Result]]:
-    raw = _placed(item.raw or {}, namespace)
+    raw = _placed(item.raw, namespace)
     kind = kind_of(raw) or item.kind
-    where = None if item.raw is None or not item.namespace else str(raw["metadata"].get("namespace"))
+    where = _namespace(raw["metadata"], namespace) if item.namespace else None
     complaints = item.complaints or tuple(door_complaints(raw))
     if not complaints and kind == "KVCache":
         complaints = tuple(_path_complaints(state, where or DEFAULT_NAMESPACE, item.name))
@@ -83,6 +83,11 @@ def _placed(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     if not isinstance(metadata, Mapping) or metadata.get("namespace"):
         return {**raw, "metadata": metadata if metadata is not None else {}}
     return {**raw, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _namespace(metadata: object, default: str) -> str:
+    """Where an object would be; what holds no metadata is refused there."""
+    return str(metadata.get("namespace", default)) if isinstance(metadata, Mapping) else default
 
 
 def _path_complaints(state: State, namespace: str, name: str) -> list[Complaint]:

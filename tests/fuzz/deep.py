@@ -1,0 +1,115 @@
+"""Readers together with what decides on their word: an input that is let in must not fail later on.
+
+The bare scheduler's `apply` with a turn after it, and placement's index with a plan after it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+
+from pydantic import ValidationError
+from tests.support.placement_world import World
+
+from kvberth.bare.scheduler.apply import Moment, apply
+from kvberth.bare.scheduler.records import NodeRecord
+from kvberth.bare.scheduler.state import State
+from kvberth.bare.scheduler.turn import Limits, Seen, turn
+from kvberth.bus import decode
+from kvberth.placement.snapshot import Cause
+from kvberth_schemas.events import Resources
+from kvberth_schemas.model import Event, Want
+from kvberth_schemas.registry import ENTITIES, WANT_KINDS
+from kvberth_schemas.requests import ApplyRequest
+from kvberth_schemas.subjects import EventSubject
+
+NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+
+
+def subject_of(message: Event | Want, place: str) -> str:
+    """Spell the subject of a message whose node, namespace and object are encoded already."""
+    if isinstance(message, Want):
+        return f"kvberth.want.v1.{place}.{WANT_KINDS[type(message)]}"
+    return f"kvberth.evt.v1.{place}.{ENTITIES[type(message)]}"
+
+
+def row_of(data: bytes) -> decode.Row | decode.Unreadable:
+    """Read a stored message: JSON with subject, headers and body; other bytes are a body by themselves."""
+    try:
+        told = json.loads(data)
+        body = json.dumps(told["body"]).encode("utf-8", "surrogatepass")
+        headers = {str(key): str(value) for key, value in dict(told["headers"]).items()}
+        subject = str(told["subject"])
+    except (ValueError, RecursionError, TypeError, KeyError):
+        subject, headers, body = "kvberth.evt.v1.-.-.l20-a.node", _HEADERS, data
+    return decode.read(subject, headers, body, 1)
+
+
+_HEADERS: Mapping[str, str] = {
+    "ce-id": "1",
+    "ce-type": "kvberth.node.changed.v1",
+    "ce-source": "/kvberth/test/1",
+    "ce-time": "2026-11-30T12:00:00Z",
+}
+
+
+def bare_apply(data: bytes) -> str:
+    """Apply a text, and let the scheduler take its turn."""
+    try:
+        request = ApplyRequest(text=data.decode("utf-8", "replace"), source="any", namespace="default")
+    except ValidationError as error:
+        return str(error.error_count())
+    numbers = count()
+    moment = Moment(NOW, lambda: f"uid-{next(numbers)}")
+    state, results = apply(_BARE, request, moment)
+    assert results
+    after = turn(state, Seen(living_nodes=frozenset({"l20-a"}), silence={"l20-a": 0.0}), Limits(), moment).state
+    assert set(after.manifests) <= set(state.manifests)
+    return ";".join(f"{result.outcome} {result.sentence} {' '.join(result.warnings)}" for result in results)
+
+
+def _node() -> NodeRecord:
+    return NodeRecord(
+        name="l20-a",
+        labels={"machine.cluster.vke.volcengine.com/gpu-name": "NVIDIA-L20"},
+        allocatable=Resources(memory_bytes=2**40, cpu_millis=64_000, gpus=8),
+        boot_id="1",
+        root="/run/kvb/l20-a",
+    )
+
+
+_BARE = State().put(_node())
+
+
+def placement(data: bytes) -> str:
+    """Let placement take a message into a small cluster at rest, and plan."""
+    read = row_of(data)
+    if isinstance(read, decode.Unreadable) or not isinstance(read.subject, EventSubject):
+        return "unreadable"
+    assert isinstance(read.message, Event)
+    world = replace(_WORLD, states=dict(_WORLD.states), statuses=dict(_WORLD.statuses))
+    world.states[read.subject] = (read.message, Cause("event-x", None, 999, NOW))
+    outcome = [read.envelope.type]
+    index = world.index()
+    for namespace in sorted({*index.namespaces, "default"}):
+        world.now = NOW
+        result = world.plan(namespace=namespace)
+        for status in result.statuses:
+            status.model_dump_json()
+        outcome.extend(type(step).__name__ for step in result.steps)
+    return ";".join(outcome)
+
+
+def _world() -> World:
+    world = World()
+    world.node("l20-a")
+    world.node("l20-b")
+    world.kvcache()
+    world.engine("uid-1", "l20-a")
+    world.act()
+    world.cache_runs("l20-a")
+    return world
+
+
+_WORLD = _world()
