@@ -59,7 +59,7 @@ class Watch:
         if self._view.complete and self.index.known > len(self._view.rows) + len(self._view.unreadable):
             self.index.forget_missing(self._view.rows.keys() | self._view.unreadable.keys())
         unreadable = {item: why for item, why in self._view.unreadable.items() if isinstance(item, EventSubject)}
-        self.index.set_unreadable(unreadable)
+        self.index.set_unreadable({item: why for item, why in unreadable.items() if self._has_a_writer(item)})
         freshness = self._read_freshness()
         if freshness != self._freshness:
             self._freshness = freshness
@@ -84,8 +84,14 @@ class Watch:
         subject, message = row.subject, row.message
         if not isinstance(subject, EventSubject) or not isinstance(message, Event) or subject.entity is Entity.STATUS:
             return
+        if not self._has_a_writer(subject):
+            return
         heard_s = asyncio.get_running_loop().time()
         self.index.take(subject, message, facts.cause_of(row.envelope, row.sequence, heard_s), row.term)
+
+    def _has_a_writer(self, subject: EventSubject) -> bool:
+        """Only runners tell of processes: without any, such a word is a stranger's, and nobody takes it back."""
+        return subject.entity is not Entity.PROCESS or self._source is not Service.POD_WATCHER
 
     def _read_freshness(self) -> Freshness:
         stale = None

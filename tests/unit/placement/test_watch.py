@@ -5,19 +5,25 @@ from types import SimpleNamespace
 
 import pytest
 
+from kvberth.placement.memory import Memory
 from kvberth.placement.observe import Index
 from kvberth.placement.watch import Watch
+from kvberth_schemas import subjects
 from kvberth_schemas.subjects import Service
 
 VIEW = SimpleNamespace(complete=True, rows={}, unreadable={}, generation=1, add_listener=lambda _: None)
 
 
-def freshness(source, speaking):
+def watch(source, speaking, view=VIEW):
     liveness = SimpleNamespace(
         fresh=lambda service, node=None: service in speaking, nodes=lambda service: frozenset(), heard_s=lambda *_: None
     )
     means = SimpleNamespace(backend=SimpleNamespace(blind=lambda: None), source=source)
-    return Watch(VIEW, liveness, Index(), means, asyncio.Event()).refresh()
+    return Watch(view, liveness, Index(), means, asyncio.Event())
+
+
+def freshness(source, speaking):
+    return watch(source, speaking).refresh()
 
 
 @pytest.mark.parametrize("source", [Service.SCHEDULER, Service.POD_WATCHER])
@@ -28,3 +34,12 @@ def test_the_backends_own_source_is_named_when_it_is_silent(source):
 
 def test_nothing_is_stale_while_the_source_speaks():
     assert freshness(Service.POD_WATCHER, {Service.POD_WATCHER}).stale is None
+
+
+@pytest.mark.parametrize(("source", "nodes"), [(Service.SCHEDULER, {"n"}), (Service.POD_WATCHER, set())])
+def test_a_process_that_cannot_be_read_counts_only_where_runners_tell_of_processes(source, nodes):
+    scribbled = {subjects.process("n", "default", "kv", "cache"): "no JSON"}
+    view = SimpleNamespace(**{**vars(VIEW), "unreadable": scribbled})
+    found = watch(source, {source}, view)
+    known = {"term": 1, "freshness": found.refresh(), "memory": Memory(), "live": {}, "steady_s": 0.0}
+    assert found.index.snapshot("default", **known).unreadable_process_nodes == nodes
