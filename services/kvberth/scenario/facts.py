@@ -104,6 +104,15 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Readiness:
+    """What a service says of itself."""
+
+    ready: bool
+    text: str | None
+    """Its whole answer; None where only the verdict is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class PathFact:
     """What lies at a path."""
 
@@ -147,6 +156,7 @@ class Facts:
     paths: Mapping[tuple[str, str], PathFact] = field(default_factory=dict)
     metrics: Mapping[str, Sequence[Sample] | str] = field(default_factory=dict)
     """By target; a text says why it can't be had."""
+    readiness: Mapping[str, Readiness | str] = field(default_factory=dict)
     logs: Mapping[str, Sequence[str] | str] = field(default_factory=dict)
     marks: Mapping[str, Mark] = field(default_factory=dict)
     begun: int = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvberth.scenario.facts import Answer, Facts, Heard, Life, Mark, PathFact, Place, Sample, Verdict
+from kvberth.scenario.facts import Answer, Facts, Heard, Life, Mark, PathFact, Place, Readiness, Sample, Verdict
 from kvberth.scenario.format import Expectation
 from kvberth.scenario.judge import judge
 from kvberth_schemas.events import KVCacheStatusV1
@@ -218,6 +218,19 @@ def test_an_engine_reaches_the_daemon_of_its_own_node() -> None:
     assert not verdict(rule, replace(found, answers={place: wrong})).holds
     assert not verdict(rule, replace(found, given={})).holds
     assert not verdict(rule, replace(found, lives=())).holds
+
+
+def test_a_service_is_judged_by_what_it_says_of_itself() -> None:
+    of = {"of": "placement"}
+    away = facts(readiness={"the placement": Readiness(False, '{"checks": {"bus": "not connected"}}')})
+    assert verdict({"ready": {**of, "value": False}}, away).holds
+    assert verdict({"ready": {**of, "value": False, "says": "not conn"}}, away).holds
+    assert not verdict({"ready": {**of, "value": False, "says": "disk"}}, away).holds
+    assert not verdict({"ready": of}, away).holds
+    assert verdict({"ready": of}, facts(readiness={"the placement": Readiness(True, None)})).holds
+    unsaid = verdict({"ready": {**of, "says": "x"}}, facts(readiness={"the placement": Readiness(True, None)}))
+    assert unsaid.holds is None
+    assert verdict({"ready": of}, facts(readiness={"the placement": "no answer"})).holds is None
 
 
 def test_metrics_are_added_up_over_the_series_that_have_the_labels() -> None:

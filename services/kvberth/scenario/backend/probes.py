@@ -5,10 +5,11 @@ import json
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from kvberth.scenario.facts import Answer, PathFact, Place, Sample, SocketState
+from kvberth.scenario.facts import Answer, PathFact, Place, Readiness, Sample, SocketState
 from kvberth.vineyard import DaemonHung, NotASocket, SocketDenied, SocketMissing, SocketStale, VineyardError, probe
 
 ANSWER_WITHIN_S: Final = 1.0
@@ -66,22 +67,37 @@ def look_at(path: Path) -> PathFact:
 
 async def scrape(address: str) -> Sequence[Sample] | str:
     """Give the metrics that ``host:port`` serves, or why there are none."""
+    status, body = await _get(address, "/metrics")
+    if status is None:
+        return f"{address} gives no metrics: {body}"
+    return parse_metrics(body) if status == HTTPStatus.OK else f"{address} answers {status} to /metrics"
+
+
+async def readyz(address: str) -> Readiness | str:
+    """Give what the service at ``host:port`` says of itself, or why it does not."""
+    status, body = await _get(address, "/readyz")
+    if status in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
+        return Readiness(status == HTTPStatus.OK, body)
+    return f"{address} does not say whether it is ready: {body if status is None else status}"
+
+
+async def _get(address: str, path: str) -> tuple[int | None, str]:
+    """Give status and body of an answer; None and the reason where there is none."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(SCRAPE_WITHIN_S):
             reader, writer = await asyncio.open_connection(host, int(port))
             try:
-                writer.write(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
                 writer.write_eof()
                 text = (await reader.read()).decode(errors="replace")
             finally:
                 writer.transport.abort()
     except (OSError, ValueError) as error:
-        return f"{address} gives no metrics: {error or 'no answer in time'}"
+        return None, str(error) or "no answer in time"
     head, _, body = text.partition("\r\n\r\n")
-    if " 200 " not in head.partition("\r\n")[0] + " ":
-        return f"{address} answers {head.splitlines()[:1]} to /metrics"
-    return parse_metrics(body)
+    status = head.partition(" ")[2].partition(" ")[0]
+    return (int(status), body) if status.isdecimal() else (None, f"{head[:80]!r} is no answer")
 
 
 def parse_metrics(text: str) -> list[Sample]:

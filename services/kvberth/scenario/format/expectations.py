@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from kvberth.scenario.format.base import Duration, Name, Names, OneOf, one_or_more
 from kvberth.scenario.format.events import EventSeen, InOrder
 from kvberth.scenario.format.lives import AnyIdentity, Lives, Reaches, StartOrder
-from kvberth.scenario.format.machine import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, SocketIs
+from kvberth.scenario.format.machine import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, ReadyIs, SocketIs
 from kvberth.scenario.format.states import Caches, ConditionOf, Engines, NodeIs, StatusOf
 
 
@@ -33,6 +33,7 @@ class Expectation(OneOf):
     socket: SocketIs | None = None
     path: PathIs | None = None
     metric: MetricIs | None = None
+    ready: ReadyIs | None = None
     log: LogSays | None = None
     memory: MemoryIs | None = None
     reaches: Reaches | None = None

@@ -83,6 +83,21 @@ class MetricIs(Part):
         return f"{self.name}{labels} of {self.of}{grown} {self.op} {self.value:g}"
 
 
+class ReadyIs(Part):
+    """Whether a service calls itself ready: ``/readyz``, on Kubernetes as the kubelet's probe found it."""
+
+    of: AnyTarget
+    """A service: ``placement``, ``{service: {name: runner, node: l20-a}}``."""
+    value: bool = True
+    says: Regex | None = None
+    """What its answer holds; not known on Kubernetes."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        is_ready = f"{self.of} is {'ready' if self.value else 'not ready'}"
+        return f"{is_ready} and says '{self.says}'" if self.says else is_ready
+
+
 class LogSays(Part):
     """Lines of the log of an engine, a cache, a service, NATS or `up`."""
 

@@ -23,6 +23,7 @@ _JUDGES: Final[dict[str, Callable[[Any, Facts], Verdict]]] = {
     "socket": machine.socket,
     "path": machine.path,
     "metric": machine.metric,
+    "ready": machine.ready,
     "log": machine.log,
     "memory": machine.memory,
     "reaches": lives.reaches,

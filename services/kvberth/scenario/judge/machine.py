@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kvberth.scenario.facts import Facts, Life, Place, Sample, Verdict
-from kvberth.scenario.format.machine import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, SocketIs
+from kvberth.scenario.format.machine import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, ReadyIs, SocketIs
 from kvberth.scenario.judge.lives import resolve
 from kvberth_schemas.quantity import format_bytes, parse_bytes
 
@@ -56,6 +56,19 @@ def metric(expected: MetricIs, facts: Facts) -> Verdict:
     names = sorted({sample.name for sample in samples})
     hint = "" if expected.name in names else f" (no such series; there are {', '.join(_alike(expected.name, names))})"
     return Verdict(_OPERATORS[expected.op](value, expected.value), f"{value:g}{hint}")
+
+
+def ready(expected: ReadyIs, facts: Facts) -> Verdict:
+    """What a service says of itself."""
+    found = facts.readiness[str(expected.of)]
+    if isinstance(found, str):
+        return Verdict(None, found)
+    shown = f"{'ready' if found.ready else 'not ready'}" + (f": {found.text.strip()}" if found.text else "")
+    if expected.says is None:
+        return Verdict(found.ready is expected.value, shown)
+    if found.text is None:
+        return Verdict(None, f"{shown}; what it answers is not known here")
+    return Verdict(found.ready is expected.value and re.search(expected.says, found.text) is not None, shown)
 
 
 def log(expected: LogSays, facts: Facts) -> Verdict:

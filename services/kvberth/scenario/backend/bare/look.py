@@ -12,7 +12,7 @@ from kvberth.scenario.backend import probes
 from kvberth.scenario.backend.bare import kernel
 from kvberth.scenario.backend.bare.stack import BareStack
 from kvberth.scenario.backend.listener import Listener
-from kvberth.scenario.facts import Answer, Facts, Life, PathFact, Place, Sample
+from kvberth.scenario.facts import Answer, Facts, Life, PathFact, Place, Readiness, Sample
 from kvberth.scenario.format import Expectation, Target
 from kvberth.scenario.judge.lives import resolve
 from kvberth_schemas import names
@@ -49,6 +49,7 @@ class Looker:
             facts,
             paths=self._paths(part.value for part in parts if part.kind == "path"),
             metrics=await self._metrics([part.value.of for part in parts if part.kind == "metric"], facts.lives),
+            readiness={str(p.value.of): await self._readiness(p.value.of) for p in parts if p.kind == "ready"},
             logs={str(p.value.of): self.log(p.value.of, facts.lives) for p in parts if p.kind == "log"},
         )
         return replace(facts, at=datetime.now(UTC))  # what was asked for was true by now, not when the look began
@@ -111,6 +112,10 @@ class Looker:
             told = f"{target} says no address"
             found[str(target)] = await probes.scrape(address) if address else told
         return found
+
+    async def _readiness(self, target: Target) -> Readiness | str:
+        address = self._address(target, ())
+        return await probes.readyz(address) if address else f"{target} says no address"
 
     def _address(self, target: Target, lives: Sequence[Life]) -> str | None:
         if target.kind == "service":

@@ -13,7 +13,7 @@ from kvberth.scenario.backend.kubernetes import observed
 from kvberth.scenario.backend.kubernetes.api import Api, Json
 from kvberth.scenario.backend.kubernetes.eyes import Eyes, Question, Told
 from kvberth.scenario.backend.kubernetes.observed import Being
-from kvberth.scenario.facts import Answer, Facts, Heard, PathFact, Place, Sample
+from kvberth.scenario.facts import Answer, Facts, Heard, PathFact, Place, Readiness, Sample
 from kvberth.scenario.format import Expectation, Target
 from kvberth.scenario.judge.lives import resolve
 
@@ -63,6 +63,7 @@ class Looker:
             facts,
             given=await self._given(found) if "reaches" in kinds else {},
             metrics=await self._metrics([part.value.of for part in parts if part.kind == "metric"], pods),
+            readiness={str(p.value.of): await self._readiness(p.value.of, pods) for p in parts if p.kind == "ready"},
             logs={str(p.value.of): await self._log(p.value.of, pods) for p in parts if p.kind == "log"},
         )
         return replace(facts, at=datetime.now(UTC))
@@ -163,6 +164,10 @@ class Looker:
         except KubeError as error:
             return str(error)
         return probes.parse_metrics(text.decode(errors="replace"))
+
+    async def _readiness(self, target: Target, pods: Sequence[Json]) -> Readiness | str:
+        pod = await self._pod_of(target, pods)
+        return pod if isinstance(pod, str) else Readiness(observed.is_ready(pod), None)
 
     async def _log(self, target: Target, pods: Sequence[Json]) -> Sequence[str] | str:
         pod = await self._pod_of(target, pods)

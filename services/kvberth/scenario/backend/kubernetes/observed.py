@@ -104,7 +104,7 @@ def beings(pods: Iterable[Json], by_node: Mapping[str, Sequence[Process]]) -> It
 def pod_state(pod: Json) -> Pod:
     """Give a pod as the bus would."""
     meta, statuses = pod["metadata"], pod["status"].get("containerStatuses") or ()
-    ready = _condition_of(pod, "Ready").get("status") == "True"
+    ready = is_ready(pod)
     common: dict[str, Any] = {
         "uid": meta["uid"],
         "name": meta["name"],
@@ -121,6 +121,11 @@ def pod_state(pod: Json) -> Pod:
     if node is None:
         return PodWaitingV1(**common, why=_why_waiting(pod))
     return PodReadyV1(**common, node=node) if ready else PodScheduledV1(**common, node=node)
+
+
+def is_ready(pod: Json) -> bool:
+    """Tell whether the kubelet calls a pod ready."""
+    return _condition_of(pod, "Ready").get("status") == "True"
 
 
 def engines(pods: Iterable[Json]) -> tuple[Pod, ...]:
