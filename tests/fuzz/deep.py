@@ -17,7 +17,7 @@ from kvberth.bare.scheduler.records import NodeRecord
 from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import Limits, Seen, turn
 from kvberth.bus import decode
-from kvberth.placement.snapshot import Cause
+from kvberth.placement.states import Cause
 from kvberth_schemas.events import Resources
 from kvberth_schemas.model import Event, Want
 from kvberth_schemas.registry import ENTITIES, WANT_KINDS

@@ -45,6 +45,12 @@ class _Loader(yaml.SafeLoader):
                 seen.add((key.tag, key.value))
         return node
 
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: ANN401, N803 (PyYAML's names)
+        """Refuse what is nested too deeply when it is met: PyYAML first reads on for a second, and then recurses."""
+        if self.flow_level > MAX_DEPTH:
+            raise DocumentError("is nested too deeply", f"nest at most {MAX_DEPTH} levels")
+        super().fetch_flow_collection_start(TokenClass)
+
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Write merges (`<<`) out: own keys win, then the earlier source. PyYAML's own loses overrides of merges."""
         merges = [value for key, value in node.value if key.tag == _MERGE]
