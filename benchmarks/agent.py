@@ -1,17 +1,14 @@
-"""What a node's agent costs while it proves four caches, and how late its loop runs while one of them is frozen.
+"""What a node's agent costs while it proves four caches.
 
-The agent is a process of its own between a real NATS and four real vineyardds; nothing happens to three of them.
+The agent is a process of its own between a real NATS and four real vineyardds, to which nothing happens.
 """
 
 import asyncio
 import os
 import platform
-import re
-import signal
 import socket
 import sys
 import tempfile
-import urllib.request
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,8 +26,7 @@ NODE, NAMESPACE = "l20-a", "default"
 CACHES = ("kv1", "kv2", "kv3", "kv4")
 WINDOW_S = 20.0
 START_S = 30.0
-CPU_PERCENT, RSS_MIB, LAG_P99_MS = 2.0, 120.0, 50.0
-_BUCKET = re.compile(rb'kvberth_loop_lag_seconds_bucket\{le="([^"]+)"\} (\S+)')
+CPU_PERCENT, RSS_MIB = 2.0, 120.0
 
 
 async def main() -> None:
@@ -40,12 +36,11 @@ async def main() -> None:
         async with (
             _nats(place) as url,
             _bus(url) as health,
-            _agent(place, url) as (agent, port),
-            _daemons(place) as daemons,
+            _agent(place, url) as agent,
+            _daemons(place),
         ):
             await _until(health, dict.fromkeys(CACHES, HealthReason.PROVEN))
             results = await _idle(agent)
-            results.append(await _frozen(port, daemons[0], health))
     for result in results:
         sys.stdout.write(f"{append(result)}\n")
 
@@ -59,31 +54,6 @@ async def _idle(agent: int) -> list[Result]:
         Result(name="agent_idle_cpu_percent", value=round(percent, 2), unit="%", target=CPU_PERCENT, context=context),
         Result(name="agent_rss_mib", value=_pss_mib(agent), unit="MiB", target=RSS_MIB, context=context),
     ]
-
-
-async def _frozen(port: int, daemon: int, health: View) -> Result:
-    """The agent's lag from a daemon's SIGSTOP until it was said to hang and is well again."""
-    before = await asyncio.to_thread(_lags, port)
-    os.kill(daemon, signal.SIGSTOP)
-    try:
-        await _until(health, {CACHES[0]: HealthReason.HUNG})
-        await asyncio.sleep(WINDOW_S / 2)
-    finally:
-        os.kill(daemon, signal.SIGCONT)
-    await _until(health, {CACHES[0]: HealthReason.PROVEN})
-    after = await asyncio.to_thread(_lags, port)
-    grown = {bound: count - before.get(bound, 0.0) for bound, count in after.items()}
-    ticks = max(grown.values())
-    bound = min(bound for bound, count in grown.items() if count >= 0.99 * ticks)
-    worst = min(bound for bound, count in grown.items() if count >= ticks)
-    context = {"frozen": 1, "caches": len(CACHES), "ticks": ticks, "worst_ms": 1000 * worst, "values are": "bounds"}
-    return Result(name="loop_lag_p99_ms", value=1000 * bound, unit="ms", target=LAG_P99_MS, context=context)
-
-
-def _lags(port: int) -> dict[float, float]:
-    url = f"http://127.0.0.1:{port}/metrics"
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        return {float(bound): float(count) for bound, count in _BUCKET.findall(answer.read())}
 
 
 def _cpu_s(pid: int) -> float:
@@ -136,32 +106,29 @@ async def _nats(directory: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _agent(directory: Path, url: str) -> AsyncIterator[tuple[int, int]]:
-    port = _free_port()
+async def _agent(directory: Path, url: str) -> AsyncIterator[int]:
     settings = {
         "KVBERTH_NATS_URL": url,
         "KVBERTH_NODE": NODE,
         "KVBERTH_ROOT": str(directory / "root"),
         "KVBERTH_STATE": str(directory / "state"),
-        "KVBERTH_HTTP_PORT": str(port),
         "KVBERTH_LOG_LEVEL": "error",
     }
     async with _process(sys.executable, "-m", "kvberth.node_agent", env=os.environ | settings) as pid:
-        yield pid, port
+        yield pid
 
 
 @asynccontextmanager
-async def _daemons(directory: Path) -> AsyncIterator[list[int]]:
+async def _daemons(directory: Path) -> AsyncIterator[None]:
     async with AsyncExitStack() as running:
-        pids = []
         for name in CACHES:
             arguments = (
                 *("--socket", str(directory / "root" / NAMESPACE / name / "vineyard.sock"), "--size", "64Mi"),
                 *("--meta", "local", "--rpc=false", "--compression=false", "--deployment", str(uuid.uuid4())),
             )
             nothing = {"PATH": "/nonexistent"}  # vineyardd would start an etcd that it finds
-            pids.append(await running.enter_async_context(_process(str(find_vineyardd()), *arguments, env=nothing)))
-        yield pids
+            await running.enter_async_context(_process(str(find_vineyardd()), *arguments, env=nothing))
+        yield
 
 
 @asynccontextmanager

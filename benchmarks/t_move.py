@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -150,11 +150,11 @@ async def measure(moves: int) -> list[dict[str, float]]:
 
 
 @asynccontextmanager
-async def bench() -> AsyncIterator[Bench]:
-    """Run a stack with two nodes, a witness, and a reader of both streams."""
+async def bench(env: Mapping[str, str] | None = None) -> AsyncIterator[Bench]:
+    """Run a stack with two nodes, a witness, and a reader of both streams; ``env`` is added to its services'."""
     with tempfile.TemporaryDirectory(prefix="kvberth-bench-") as directory:
         layout = Layout.of(Path(directory) / "state")
-        async with Stack(layout, read_nodes(None)) as stack, witness() as seeing:
+        async with Stack(layout, read_nodes(None), env) as stack, witness() as seeing:
             assert stack.address is not None
             url = stack.address.nats_url
             async with Bus(BusSettings(url=url, service=Service.CLI, instance="bench")) as bus:

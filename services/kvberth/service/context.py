@@ -37,7 +37,7 @@ async def open_context(service: str, settings: S, telemetry: Telemetry) -> Async
     `run_service` uses it; so can a test that runs a service within its own loop.
     """
     checks = Checks()
-    lag = LagWatchdog(telemetry)
+    lag = LagWatchdog(telemetry, settings.lag_interval_s)
     http = HttpServer(settings.http_host, settings.http_port, probe_routes(checks, telemetry))
     await http.start()
     lag.start()

@@ -11,7 +11,6 @@ import structlog
 
 from kvberth.service.telemetry import Telemetry
 
-INTERVAL_S = 0.05
 WARN_S = 0.1
 _WARN_EVERY_S = 5.0
 MAX_WINDOW_S = 60.0
@@ -41,7 +40,9 @@ class LagWindow:
 class LagWatchdog:
     """Ticks on the running loop and keeps how late each tick came. All calls belong on the loop's thread."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, interval_s: float) -> None:
+        """A tick each `interval_s`: a shorter lag may be missed, and a longer one seen short by no more than that."""
+        self._interval_s = interval_s
         self._window = LagWindow()
         self._histogram = telemetry.histogram("kvberth.loop.lag", "How late the event loop ran a timer.")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,7 +78,7 @@ class LagWatchdog:
         return max(self._window.max_since(now - window_s), overdue, 0.0)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due = loop.time() + INTERVAL_S
+        self._due = loop.time() + self._interval_s
         self._timer = loop.call_at(self._due, self._tick, loop)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -81,6 +81,9 @@ class ServiceSettings(BaseSettings):
     shutdown_timeout_s: float = Field(10.0, gt=0, le=600)
     """Seconds that a stopping service gets before it is cancelled. Default 10, a third of Kubernetes' grace period."""
 
+    lag_interval_s: float = Field(0.05, gt=0, le=1)
+    """Seconds between two looks at how late the event loop runs. Default 0.05: each look wakes the process."""
+
     instance: str = Field(default_factory=_new_instance, min_length=1)
     """Name of this process among those of its service. Default: host, pid and four random digits."""
 

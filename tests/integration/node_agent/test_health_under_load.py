@@ -47,7 +47,7 @@ def busy_machine():
 @pytest.mark.timeout(900)
 async def test_in_ten_thousand_proofs_of_a_healthy_daemon_nothing_else_is_said(root, busy_machine):
     telemetry = Telemetry("node_agent")
-    lag = LagWatchdog(telemetry)
+    lag = LagWatchdog(telemetry, 0.05)
     lag.start()
     said, seen, standing = Counter(), Counter(), Standing()
     async with running_vineyardd(root / "vineyard.sock") as daemon:

@@ -29,7 +29,7 @@ def block_the_loop(seconds):
 
 @pytest.fixture
 async def lag(telemetry):
-    watchdog = LagWatchdog(telemetry)
+    watchdog = LagWatchdog(telemetry, 0.05)
     watchdog.start()
     yield watchdog
     watchdog.stop()
@@ -71,4 +71,15 @@ async def test_what_was_seen_stays_readable_after_stop(lag):
 
 
 def test_before_the_start_there_is_no_lag(telemetry):
-    assert LagWatchdog(telemetry).recent_max_s(1) == 0
+    assert LagWatchdog(telemetry, 0.05).recent_max_s(1) == 0
+
+
+@pytest.mark.parametrize(("interval_s", "seen_s"), [(0.01, 0.09), (0.05, 0.05), (0.5, 0.0)])
+async def test_a_lag_is_seen_short_by_no_more_than_the_time_between_two_looks(telemetry, interval_s, seen_s):
+    watchdog = LagWatchdog(telemetry, interval_s)
+    watchdog.start()
+    try:
+        block_the_loop(0.1)
+        assert seen_s <= watchdog.recent_max_s(10) < seen_s + 0.1
+    finally:
+        watchdog.stop()

@@ -51,7 +51,7 @@ def test_defaults_need_nothing_from_outside():
     assert not settings.state_given
     assert (settings.http_host, settings.http_port) == ("127.0.0.1", 0)
     assert (settings.log_level, settings.log_format, settings.otlp_endpoint) == ("info", None, None)
-    assert settings.shutdown_timeout_s == 10
+    assert (settings.shutdown_timeout_s, settings.lag_interval_s) == (10, 0.05)
     assert settings.node is None
 
 
