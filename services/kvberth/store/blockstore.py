@@ -37,6 +37,8 @@ class Granted:
 
     slot: int
     generation: int
+    number: int
+    """The grant's own, which grows; it begins anew with each worker."""
     data: memoryview
 
 
@@ -116,7 +118,7 @@ class BlockStore:
         generation = self._book.grant(slot, holder, self._grants, deadline_ns)
         self._store_fence()  # whoever hears of the grant must find the header written
         self._held[slot] = _Held(generation, holder, deadline_ns)
-        return Granted(slot, generation, self.memory.data(slot, cut, cut))
+        return Granted(slot, generation, self._grants, self.memory.data(slot, cut, cut))
 
     def commit(self, slot: int, generation: int, holder: bytes, key: bytes, length: int) -> Outcome:
         """Publishes what the holder has copied into its slot; whatever the answer, the slot is not the holder's now."""

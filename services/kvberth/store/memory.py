@@ -10,6 +10,8 @@ from kvberth.store.layout import extents, leases, slots, superblock
 from kvberth.store.layout.extents import ExtentRecord
 from kvberth.store.layout.geometry import (
     CLIENT_PAGE_BYTES,
+    CLIENT_RECORD_BYTES,
+    DIRECTORY_AT,
     EXTENT_RECORD_BYTES,
     HEADER_BYTES,
     MIRROR_BYTES,
@@ -20,8 +22,8 @@ from kvberth.store.layout.slots import SlotHeader
 from kvberth.store.layout.superblock import StoreState, Superblock
 
 _CHUNK = 1 << 20
-_EPOCH, INDEX_SEQUENCE, SESSION = 0, 2, 4
-"""Words of the worker's page: epoch (two words, 0 when it has ended), index sequence (odd: being rebuilt), session."""
+_EPOCH, INDEX_SEQUENCE, ASLEEP, SESSION = 0, 2, 3, 4
+"""Words of the worker's page: epoch (two words, 0: ended), index sequence (odd: being rebuilt), asleep, session."""
 
 
 class Place(NamedTuple):
@@ -166,6 +168,11 @@ class StoreMemory:
     def mirror(self, client: int) -> memoryview:
         start = self.geometry.mirrors_at + client * MIRROR_BYTES
         return self.index[start : start + MIRROR_BYTES]
+
+    def directory_words(self, client: int) -> memoryview:
+        """The worker's record of a client: its id, its layout, and whether there is one."""
+        start = DIRECTORY_AT + client * CLIENT_RECORD_BYTES
+        return self.index[start : start + CLIENT_RECORD_BYTES].cast("Q")
 
     def lease_words(self, client: int) -> memoryview:
         """A client's leases: two words each."""

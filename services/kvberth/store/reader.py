@@ -5,7 +5,7 @@ generation is the same after the copy as before (decision 10). One thread uses i
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Reader:
         clock: Callable[[], int] = time.monotonic_ns,
         fence: Fence | None = None,
     ) -> None:
-        """`lease_bytes` bounds what this reader has leased at any moment."""
+        """`lease_bytes` bounds what this reader has leased at any moment; it may be set anew as `quota`."""
         self.memory = memory
         self._index = Index(memory)
         self._slots = memory.geometry.slots
@@ -56,7 +56,7 @@ class Reader:
         self._fence = fence or client_fence(FenceKind(memory.superblock.fence))
         self._words = None if client is None else memory.lease_words(client)
         self._free = list(range(leases.LEASES)) if client is not None else []
-        self._quota = lease_bytes
+        self.quota = lease_bytes
         self._held: dict[int, int] = {}
         self.leased_bytes = 0
 
@@ -67,6 +67,11 @@ class Reader:
             return None
         entry = self._index.find(key)
         return None if entry is None else self._verified(entry)
+
+    def present(self, key: bytes) -> bool:
+        """Whether the block is there at this moment; not so where the epoch is over. Any thread may ask."""
+        entry = None if self.memory.ended or self._index.rebuilding else self._index.find(key)
+        return entry is not None and self._verified(entry) is not None
 
     def _verified(self, entry: Entry) -> Hit | None:
         """What the slot's own header says of the block that the index names: key, generation, state, length."""
@@ -82,7 +87,7 @@ class Reader:
             return None  # cut anew at this moment, or damaged
         return Hit(key, slot, generation, length, slot_bytes, check)
 
-    def lookup(self, keys: Sequence[bytes], *, within_ns: int = LOOKUP_NS, lease_ns: int = LEASE_NS) -> list[Hit]:
+    def lookup(self, keys: Iterable[bytes], *, within_ns: int = LOOKUP_NS, lease_ns: int = LEASE_NS) -> list[Hit]:
         """Leases the leading run of these blocks: up to the first miss, the bound of leases, or the end of its time."""
         until = self._clock() + within_ns
         run: list[Hit] = []
@@ -101,8 +106,12 @@ class Reader:
         data = self.memory.data(hit.slot, hit.slot_bytes, hit.length)
         into[: hit.length] = data
         intact = not verify or checksum(self.memory.superblock.checksum, into[: hit.length]) == hit.checksum
+        return self.still(hit) and intact
+
+    def still(self, hit: Hit) -> bool:
+        """Whether what was copied before this call was that block: ask after the copy, and after its checksum."""
         self._fence()
-        return intact and self.memory.word(hit.slot, slots.GENERATION) == hit.generation and not self.memory.ended
+        return self.memory.word(hit.slot, slots.GENERATION) == hit.generation and not self.memory.ended
 
     def read(self, keys: Sequence[bytes]) -> list[bytes]:
         """Copies the leading run of these blocks, and leases nothing when it returns."""
@@ -133,7 +142,7 @@ class Reader:
 
     def _lease(self, hit: Hit, lasts_ns: int) -> Hit | None:
         """Writes the lease, then looks whether the slot is still what it was; None: no lease."""
-        if self._words is None or not self._free or self.leased_bytes + hit.slot_bytes > self._quota:
+        if self._words is None or not self._free or self.leased_bytes + hit.slot_bytes > self.quota:
             return None
         place = self._free.pop()
         self._held[place] = hit.slot_bytes

@@ -25,7 +25,7 @@ from kvberth.store.fences import choose_fence
 from kvberth.store.layout.geometry import PAGE, Geometry
 from kvberth.store.layout.superblock import Checksum, Superblock, decode
 from kvberth.store.memory import StoreMemory
-from kvberth.vineyard import BlockingClient, ConnectionGone, ObjectMissing, SocketMissing, SocketStale
+from kvberth.vineyard import BlockingClient, ConnectionGone, ObjectMissing, SharedBlob, SocketMissing, SocketStale
 
 _WORD = 8
 _POPULATE_BYTES = 64 << 20
@@ -44,12 +44,14 @@ class VineyardMemory:
     """The blobs of one store, mapped by this process; `memory` is what the store works on."""
 
     def __init__(
-        self, client: BlockingClient, epoch: bytes, memory: StoreMemory, *, made: bool, lock: BinaryIO | None = None
-    ) -> None:
+        self, client: BlockingClient, blobs: Sequence[int], memory: StoreMemory, *, made: bool,
+        lock: BinaryIO | None = None,
+    ) -> None:  # fmt: skip
         """For `open` and `attach`. `made`: the store is new, else an earlier worker's. `lock`: it may be written."""
         self._client = client
         self._lock = lock
-        self._epoch = epoch
+        self._blobs = blobs
+        self._epoch = memory.superblock.epoch
         self._left = False
         self.memory = memory
         self.made = made
@@ -74,13 +76,28 @@ class VineyardMemory:
             if memory is None:
                 memory = _make(client, journal, epoch, geometry, checksum, timeout_s)
             held.pop_all()
-            return cls(client, epoch, memory, made=made, lock=lock)
+            return cls(client, _ready_blobs(journal, epoch), memory, made=made, lock=lock)
 
     @property
     def blob_bytes(self) -> int:
         """What the daemon's own memory usage must hold for this store."""
         geometry = self.memory.geometry
         return geometry.index_bytes + geometry.arenas * geometry.arena_bytes
+
+    def share(self, *, timeout_s: float = 1.0) -> list[SharedBlob]:
+        """Where the index blob and each arena lie, for a client to map; the descriptors are the caller's to close.
+
+        Raises a VineyardError.
+        """
+        shared: list[SharedBlob] = []
+        try:
+            for blob in self._blobs:
+                shared.append(self._client.share(blob, timeout_s=timeout_s))  # noqa: PERF401 -- to close what is open
+        except BaseException:
+            for each in shared:
+                os.close(each.fd)
+            raise
+        return shared
 
     def check(self, *, timeout_s: float = 1.0) -> None:
         """Asks the daemon whether it is still the one whose memory this is: what every receipt must wait for.
@@ -137,7 +154,7 @@ def attach(socket: Path, journal: Path, *, writable: bool = False, timeout_s: fl
         blobs = _ready_blobs(journal, epoch)
         views = [client.get(blob, writable=writable, timeout_s=timeout_s) for blob in blobs]
         memory = StoreMemory.open(views[0], tuple(views[1:]))
-        return VineyardMemory(client, epoch, memory, made=False)
+        return VineyardMemory(client, blobs, memory, made=False)
     except BaseException:
         client.close()
         raise
@@ -154,6 +171,12 @@ def _writer_lock(journal: Path) -> DirectoryLock:
     return DirectoryLock(
         journal.with_suffix(".lock"), "writer of the block store", "a store has one writer, end that one first"
     )
+
+
+def epoch_at(socket: Path, *, timeout_s: float = 1.0) -> bytes:
+    """The epoch of the daemon that answers there; raises StoreError, a VineyardError. Nothing is mapped."""
+    with BlockingClient.connect(socket, timeout_s=timeout_s) as client:
+        return epoch_of(client.status(timeout_s=timeout_s).deployment)
 
 
 def epoch_of(incarnation: str) -> bytes:

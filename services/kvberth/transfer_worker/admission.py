@@ -51,10 +51,10 @@ class Admission:
         self._leases = leases
         self._members: dict[bytes, _Member] = {}
 
-    def admits(self, slot_bytes: int) -> bool:
-        """Whether one more client with such slots would find its least share."""
+    def admits(self, slot_bytes: int, elsewhere: int = 0) -> bool:
+        """Whether one more client with such slots would find its least share; `elsewhere` bytes are used by others."""
         least = sum(_least(member.slot_bytes) for member in self._members.values())
-        return least + _least(slot_bytes) <= self.budget
+        return least + _least(slot_bytes) + elsewhere <= self.budget
 
     def enter(self, client: bytes, slot_bytes: int) -> None:
         self._members[client] = _Member(slot_bytes)
@@ -71,8 +71,8 @@ class Admission:
         member = self._members[client]
         return _most(member.told, 0 if use.obeyed == member.told.number else self._before(member, use), use)
 
-    def divide(self, uses: Mapping[bytes, Use]) -> dict[bytes, Quota]:
-        """Returns the quotas that change, for every client that is in."""
+    def divide(self, uses: Mapping[bytes, Use], elsewhere: int = 0) -> dict[bytes, Quota]:
+        """Returns the quotas that change, for every client that is in; `elsewhere` bytes are used by others."""
         changed: dict[bytes, Quota] = {}
         targets = {client: self._target(member) for client, member in self._members.items()}
         for client, target in targets.items():
@@ -80,11 +80,20 @@ class Admission:
             lower = Quota(0, *(min(pair) for pair in zip(_amounts(told), _amounts(target), strict=True)))
             self._tell(client, lower, uses[client], changed)
         for client, target in targets.items():
-            others = sum(self.reserved(each, uses[each]) for each in self._members if each != client)
-            before = self._before(self._members[client], uses[client])
-            if others + _most(target, before, uses[client]) <= self.budget:
-                self._tell(client, target, uses[client], changed)
+            others = elsewhere + sum(self.reserved(each, uses[each]) for each in self._members if each != client)
+            raised = self._fitting(client, target, uses[client], self.budget - others)
+            if raised is not None:
+                self._tell(client, raised, uses[client], changed)
         return changed
+
+    def _fitting(self, client: bytes, target: Quota, use: Use, left: int) -> Quota | None:
+        """The target, or as much of it as others leave at this moment; None: no more than it has, or too little."""
+        member = self._members[client]
+        before, least = self._before(member, use), LEAST_SLOTS * member.slot_bytes
+        granted = min(target.granted, max(least, left // 2))
+        quota = Quota(0, max(0, min(target.queued, left - granted)), granted, target.leased)
+        enough = quota.queued >= max(least, member.told.queued) and quota.granted >= member.told.granted
+        return quota if enough and _most(quota, before, use) <= left else None
 
     @staticmethod
     def _before(member: _Member, use: Use) -> int:

@@ -28,11 +28,22 @@ def test_the_second_client_gets_its_share_when_the_first_one_obeys_and_is_below(
     admission.divide({b"a": Use(0, 0, 0)})
     admission.enter(b"b", 2 * MIB)
     first = admission.divide({b"a": Use(1, 30 * MIB, 0), b"b": Use(0, 0, 0)})
-    assert first == {b"a": Quota(2, 16 * MIB, 16 * MIB, 50)}
-    assert admission.divide({b"a": Use(1, 0, 0), b"b": Use(0, 0, 0)}) == {}, "it has not said that it obeys"
-    assert admission.divide({b"a": Use(2, 17 * MIB, 0), b"b": Use(0, 0, 0)}) == {}, "more waits than it may"
-    given_on = admission.divide({b"a": Use(2, 16 * MIB, 0), b"b": Use(0, 0, 0)})
-    assert given_on == {b"b": Quota(1, 16 * MIB, 16 * MIB, 50)}
+    assert first == {b"a": Quota(2, 16 * MIB, 16 * MIB, 50), b"b": Quota(1, 8 * MIB, 8 * MIB, 50)}, "what is left"
+    assert admission.divide({b"a": Use(1, 0, 0), b"b": Use(1, 0, 0)}) == {}, "it has not said that it obeys"
+    more_waits = admission.divide({b"a": Use(2, 20 * MIB, 0), b"b": Use(1, 0, 0)})
+    assert more_waits == {b"b": Quota(2, 14 * MIB, 14 * MIB, 50)}
+    given_on = admission.divide({b"a": Use(2, 16 * MIB, 0), b"b": Use(2, 0, 0)})
+    assert given_on == {b"b": Quota(3, 16 * MIB, 16 * MIB, 50)}
+
+
+def test_a_newcomer_gets_what_a_client_that_does_not_hear_leaves_and_at_least_two_slots_or_nothing() -> None:
+    admission = Admission(64 * MIB, 100)
+    admission.enter(b"a", 2 * MIB)
+    assert admission.divide({b"a": Use(0, 0, 0)}, 50 * MIB) == {b"a": Quota(1, 7 * MIB, 7 * MIB, 100)}
+    assert admission.divide({b"a": Use(1, 0, 0)}, 50 * MIB) == {}
+    other = Admission(64 * MIB, 100)
+    other.enter(b"a", 2 * MIB)
+    assert other.divide({b"a": Use(0, 0, 0)}, 58 * MIB) == {}
 
 
 def test_a_client_whose_least_share_does_not_fit_is_not_admitted() -> None:

@@ -1,0 +1,12 @@
+"""The engine half of a cache: a library that an engine imports, and the only way in which its blocks are moved.
+
+The engine's own process copies, always. Imports no service of kvberth, no bus and no torch; needs numpy and xxhash.
+docs/store.md says what lies in memory and who may touch it when; examples/offload.py shows it in use.
+"""
+
+from kvberth.client.client import Client, Found
+from kvberth.client.keys import chain
+from kvberth.client.tickets import Ticket
+from kvberth.store.layout.rings import Outcome
+
+__all__ = ["Client", "Found", "Outcome", "Ticket", "chain"]

@@ -1,0 +1,204 @@
+"""The public face of the engine half: register, offload, lookup, load, release, reset.
+
+Whatever fails on the other side is no cache, never an error: `offload` drops with a reason, `lookup` finds nothing,
+`load` loads nothing. Only wrong arguments raise. Any thread of the engine may call.
+"""
+
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Mapping as Facts
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kvberth.client.desk import Desk
+from kvberth.client.half import BATCH, EngineHalf
+from kvberth.client.host import Array, HostRegions
+from kvberth.client.keys import Namespace, fingerprint_of
+from kvberth.client.link import Identity
+from kvberth.client.mapping import Mapping
+from kvberth.client.tickets import Ticket
+from kvberth.store.checksums import checksum
+from kvberth.store.errors import EpochEnded
+from kvberth.store.layout.rings import Outcome
+from kvberth.store.reader import Hit
+
+_CLOSE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A leading run of blocks that are there and leased: load them soon, then release them."""
+
+    hits: tuple[Hit, ...] = ()
+    serial: int = 0
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+
+class Client:
+    """An engine's side of one cache. It connects in the background and for ever: start order does not matter."""
+
+    def __init__(self, directory: str | Path) -> None:
+        """`directory` is the cache's: what the engine has mounted, with `kvberth.sock` in it."""
+        self._directory = Path(directory)
+        self._id = secrets.token_bytes(16)
+        self._desk = Desk()
+        self._read_lock = threading.Lock()
+        self._half: EngineHalf | None = None
+        self._checksums = ThreadPoolExecutor(1, "kvberth checksums")
+        _living.add(self)
+
+    def register(self, regions: Sequence[Array], fingerprint: Facts[str, str | int]) -> None:
+        """Says where the engine's blocks are and what they depend on; once.
+
+        `regions` are arrays that count blocks by their first axis; a block is its piece of each of them. `fingerprint`
+        names all that its bytes depend on (weights, dtype, layout, …). Raises ValueError.
+        """
+        if self._half is not None:
+            raise ValueError("this client is registered already; another engine takes a client of its own")
+        self._regions = HostRegions(regions)
+        self._fingerprint = fingerprint_of(fingerprint)
+        self._names = Namespace(self._fingerprint, self._regions.regions)
+        who = Identity(self._directory, self._id, self._fingerprint, self._regions.regions)
+        self._half = EngineHalf(who, self._regions, self._desk)
+        self._half.start()
+
+    @property
+    def why(self) -> str | None:
+        """Why there is no cache at this moment; None: there is one."""
+        return "the client is not registered" if self._half is None else self._half.why
+
+    def wait_connected(self, timeout_s: float) -> bool:
+        """Waits until there is a cache that lets blocks in; False: not yet, see `why`."""
+        until = time.monotonic() + timeout_s
+        with self._desk.changed:
+            while self.why is not None or not self._desk.queue.quota:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                self._desk.changed.wait(min(left, 0.05))
+        return True
+
+    def offload(
+        self, keys: Sequence[bytes], blocks: Sequence[int], *, priority: int = 0, within_s: float = 30.0
+    ) -> Ticket:
+        """Has blocks stored under keys of 32 bytes; returns at once. Leave them alone until the ticket is released.
+
+        What can't be taken in is dropped with a reason; what has not begun within `within_s` seconds, too.
+        """
+        self._regions.check(blocks)
+        stored = [self._names.stored(key) for key in keys]
+        return self._desk.offer(stored, blocks, priority, int(within_s * 1e9))
+
+    def lookup(self, keys: Sequence[bytes]) -> Found:
+        """Leases the leading run of these blocks that is there: up to the first miss, 2 ms, or the bound of leases."""
+        names = self._names
+        with self._desk.using() as (mapping, serial):
+            if mapping is None:
+                return Found()
+            with self._read_lock:
+                try:
+                    hits = mapping.reader.lookup(map(names.stored, keys))
+                except EpochEnded:
+                    return Found()
+                self._desk.write_leased(mapping)
+        return Found(tuple(hits), serial)
+
+    def load(self, found: Found, blocks: Sequence[int]) -> int:
+        """Copies what was found into the engine's blocks; returns how many of the leading ones are right.
+
+        What lies in the others means nothing. The leases stay: `release` them.
+        """
+        blocks = list(blocks)[: len(found)]
+        self._regions.check(blocks)
+        with self._desk.using() as (mapping, serial), self._desk.load_running():
+            if mapping is None or serial != found.serial:
+                return 0
+            right = 0
+            for start in range(0, len(blocks), BATCH):
+                hits = found.hits[start : start + BATCH]
+                good = self._load(mapping, hits, blocks[start : start + BATCH])
+                right += good
+                if good < len(hits):
+                    break
+        return right
+
+    def release(self, found: Found) -> None:
+        """Ends the leases; twice is no error."""
+        with self._desk.using() as (mapping, serial):
+            if mapping is not None and serial == found.serial:
+                with self._read_lock:
+                    for hit in found.hits:
+                        mapping.reader.release(hit)
+                    self._desk.write_leased(mapping)
+
+    def reset(self) -> None:
+        """Nothing that was stored before is found again by this client: for an engine whose weights have changed."""
+        self._names = Namespace(self._fingerprint, self._regions.regions, secrets.token_bytes(16))
+
+    def counts(self) -> tuple[int, dict[Outcome, int]]:
+        """Blocks ever offered, and what became of them; the rest is under way."""
+        with self._desk.changed:
+            return self._desk.admitted, dict(self._desk.outcomes)
+
+    def close(self) -> None:
+        """Drops what waits, unmaps and leaves."""
+        if self._half is not None:
+            self._half.close(_CLOSE_S)
+        self._checksums.shutdown()
+        _living.discard(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _load(self, mapping: Mapping, hits: Sequence[Hit], blocks: Sequence[int]) -> int:
+        """One batch: copied here, its checksums computed beside it, both before the last look at the generations."""
+        hits = [hit for hit in hits if hit.length == self._regions.block_bytes]
+        kind = mapping.memory.superblock.checksum
+        sums = [self._checksums.submit(checksum, kind, mapping.data(hit)) for hit in hits] if kind else []
+        places = [mapping.place_of(hit.slot, hit.slot_bytes) for hit in hits]
+        self._regions.load(blocks[: len(hits)], mapping.arenas, places)
+        right = (
+            [each.result() == hit.checksum for each, hit in zip(sums, hits, strict=True)]
+            if kind
+            else [True] * len(hits)
+        )
+        good = 0
+        for intact, hit in zip(right, hits, strict=True):
+            if not (intact and mapping.reader.still(hit)):
+                break
+            good += 1
+        return good
+
+    def _leave_in_child(self) -> None:
+        """A forked child has no cache: its thread is not there, and the memory is not mapped."""
+        mapping = self._desk.mapping
+        self._desk = Desk()
+        if mapping is not None:
+            _left_in_child.append(mapping)  # never ended: its addresses may be somebody else's here
+            mapping.leave_in_child()
+
+
+_living: "weakref.WeakSet[Client]" = weakref.WeakSet()
+_left_in_child: list[Mapping] = []
+
+
+def _after_fork() -> None:
+    for client in list(_living):
+        client._leave_in_child()  # noqa: SLF001 -- a part of this module
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,208 @@
+"""What the engine's threads and the client's own thread share, under one lock: the queue, the counts, the memory.
+
+Nothing here waits for another process. The counts are written into this client's page as they change, so that the
+worker's books hold at any moment: a block is counted as admitted before anything becomes of it.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from kvberth.client.mapping import Mapping
+from kvberth.client.queue import StoreQueue
+from kvberth.client.tickets import Job, Ticket
+from kvberth.store.layout import pages
+from kvberth.store.layout.rings import Outcome
+
+Settled = Iterable[tuple[Job, Outcome]]
+
+
+class Desk:
+    """`changed` is the lock, and the word to whoever waits for a ticket, for work or for the last copy."""
+
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self.changed = threading.Condition()
+        self.queue = StoreQueue()
+        self.admitted = 0
+        self.outcomes: Counter[Outcome] = Counter()
+        self.loading = 0
+        self.serial = 0
+        """Grows with each memory that is mapped: what was found in an earlier one is void."""
+        self.closing = False
+        self._clock = clock
+        self._mapping: Mapping | None = None
+        self._ready = False
+        self._users = 0
+
+    # --- for engines --------------------------------------------------------------------------------------------------
+
+    def offer(self, keys: Sequence[bytes], blocks: Sequence[int], priority: int, within_ns: int) -> Ticket:
+        """Takes blocks in, or refuses each with its reason; never waits for a worker."""
+        deadline_ns = self._clock() + within_ns
+        ticket = Ticket(len(keys), self.changed, self.cancel)
+        with self.changed:
+            self.admitted += len(keys)
+            self._write(pages.ADMITTED, self.admitted)
+            refused = [
+                (job, why)
+                for at, (key, block) in enumerate(zip(keys, blocks, strict=True))
+                if (why := self._take_in(job := Job(ticket, at, key, block, priority, deadline_ns))) is not None
+            ]
+            self.finish(refused)
+            self._write(pages.QUEUED, self.queue.bytes)
+            self.changed.notify_all()
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        with self.changed:
+            self.finish([(job, Outcome.CANCELLED) for job in self.queue.of_ticket(ticket)])
+            self._write(pages.QUEUED, self.queue.bytes)
+            self.changed.notify_all()
+
+    @contextmanager
+    def using(self) -> Iterator[tuple[Mapping | None, int]]:
+        """The memory and its serial, for as long as the block runs; None: there is none."""
+        with self.changed:
+            mapping, serial = (self._mapping if self._ready else None), self.serial
+            self._users += mapping is not None
+        used = mapping is not None
+        try:
+            yield mapping, serial
+        finally:
+            del mapping
+            if used:
+                with self.changed:
+                    self._users -= 1
+                    if not self._users:
+                        self.changed.notify_all()
+
+    @contextmanager
+    def load_running(self) -> Iterator[None]:
+        """Stores wait for loads, between two of their batches."""
+        with self.changed:
+            self.loading += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.loading -= 1
+                self.changed.notify_all()
+
+    def write_leased(self, mapping: Mapping) -> None:
+        mapping.rings.page[pages.LEASED] = mapping.reader.leased_bytes
+
+    # --- for the client's own thread ----------------------------------------------------------------------------------
+
+    @property
+    def mapping(self) -> Mapping | None:
+        return self._mapping
+
+    def attach(self, mapping: Mapping) -> None:
+        """From now on lookups find blocks there; `open_for` lets blocks in."""
+        with self.changed:
+            self._mapping, self._ready = mapping, True
+            self.serial += 1
+            for outcome, count in self.outcomes.items():
+                self._write(pages.OUTCOMES + outcome, count)
+            self._write(pages.ADMITTED, self.admitted)
+
+    def open_for(self, slot_bytes: int) -> None:
+        """The client is registered: blocks are let in, as many as the quota says."""
+        with self.changed:
+            self.queue.slot_bytes = slot_bytes
+            self._write(pages.QUEUED, self.queue.bytes)
+
+    def detach(self) -> None:
+        """No lookup or copy begins any more; waits for those that run, then unmaps. Drops all that waits."""
+        with self.changed:
+            self._ready = False
+            self.queue.quota = 0
+            self.finish([(job, Outcome.NO_CACHE) for job in self.queue.all()])
+            self.changed.notify_all()
+            while self._users:
+                self.changed.wait(1.0)
+            mapping, self._mapping = self._mapping, None
+        if mapping is not None:
+            mapping.close()
+
+    def adopt_quota(self) -> None:
+        """Obeys the worker's last word on what may wait and be leased, and says so."""
+        mapping = self._mapping
+        if mapping is None:
+            return
+        mirror, page = mapping.rings.mirror, mapping.rings.page
+        number = mirror[pages.QUOTA]
+        if number == page[pages.QUOTA_SEEN]:
+            return
+        amounts = mirror[pages.QUEUE_BYTES], mirror[pages.LEASE_BYTES]
+        if number != mirror[pages.QUOTA]:
+            return  # written anew at this moment: the next turn reads it
+        with self.changed:
+            self.queue.quota, mapping.reader.quota = amounts
+            page[pages.QUOTA_SEEN] = number
+
+    def begin_session(self) -> None:
+        """Lets nothing more in until the next worker has said how much."""
+        with self.changed:
+            self.queue.quota = 0
+        if self._mapping is not None:
+            self._mapping.rings.begin()
+
+    def take(self) -> Job | None:
+        """The next job that waits."""
+        with self.changed:
+            job = self.queue.take()
+            self._write(pages.QUEUED, self.queue.bytes)
+        return job
+
+    def drop_late(self, why: Outcome) -> None:
+        """Drops what has waited too long."""
+        with self.changed:
+            late = self.queue.expired(self._clock())
+            if late:
+                self.finish([(job, why) for job in late])
+                self._write(pages.QUEUED, self.queue.bytes)
+                self.changed.notify_all()
+
+    def drop_all(self, why: Outcome) -> None:
+        """Drops all that waits."""
+        with self.changed:
+            self.finish([(job, why) for job in self.queue.all()])
+            self._write(pages.QUEUED, 0)
+            self.changed.notify_all()
+
+    def released(self, jobs: Iterable[Job]) -> None:
+        """Their blocks are copied: the engine may overwrite them."""
+        with self.changed:
+            for job in jobs:
+                job.copied = True
+                job.ticket.release()
+            self.changed.notify_all()
+
+    def settle(self, settled: Settled) -> None:
+        """The last word on jobs that `take` gave."""
+        with self.changed:
+            self.finish(settled)
+            self.changed.notify_all()
+
+    def finish(self, settled: Settled) -> None:
+        """The same, for who holds the lock."""
+        for job, outcome in settled:
+            if not job.copied:
+                job.ticket.release()
+            job.ticket.settle(job.at, outcome)
+            self.outcomes[outcome] += 1
+            self._write(pages.OUTCOMES + outcome, self.outcomes[outcome])
+
+    def _take_in(self, job: Job) -> Outcome | None:
+        if not self._ready or self._mapping is None or self._mapping.memory.ended:
+            return Outcome.NO_CACHE
+        if self.queue.quota < self.queue.slot_bytes:
+            return Outcome.BUDGET
+        return None if self.queue.offer(job) else Outcome.QUEUE_FULL
+
+    def _write(self, word: int, value: int) -> None:
+        if self._mapping is not None:
+            self._mapping.rings.page[word] = value

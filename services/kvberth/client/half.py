@@ -1,0 +1,252 @@
+"""The client's own thread: keeps the connection, copies what waits into granted slots, commits, and hears receipts.
+
+It alone writes the commit ring and holds grants. A greeting means that no copy of it runs and no grant is held, which
+is so because this one thread both copies and greets.
+"""
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from kvberth.client.desk import Desk
+from kvberth.client.host import HostRegions
+from kvberth.client.link import Identity, Link, LinkError
+from kvberth.client.mapping import Mapping
+from kvberth.client.tickets import Job
+from kvberth.store.control import MAX_GRANTS, Bye, Done, Wake
+from kvberth.store.errors import Malformed, StoreError
+from kvberth.store.layout import pages, slots
+from kvberth.store.layout.rings import Commit, Grant, Outcome
+from kvberth.store.layout.slots import SlotState
+from kvberth.store.memory import ASLEEP
+
+BATCH = 16
+"""Blocks that are copied and committed at once."""
+_POLL_S = 0.0002
+_IDLE_S = 0.1
+_IDLE_NS = 5_000_000_000
+_TEND_NS = 50_000_000
+_YIELD_S = 0.01
+"""So long a batch waits at most for loads that run."""
+_KEPT = 2
+"""Grants that an idle client keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    grant: Grant
+    use_until_ns: int
+    """After this no copy begins: a quarter of the grant's time is left for it."""
+
+
+class EngineHalf:
+    """The thread; `start`, then `close`. `why` says why there is no cache, or None."""
+
+    def __init__(self, who: Identity, regions: HostRegions, desk: Desk) -> None:
+        self.why: str | None = "the client has just started"
+        self.failed: BaseException | None = None
+        self._who = who
+        self._regions = regions
+        self._desk = desk
+        self._link: Link | None = None
+        self._held: deque[_Held] = deque()
+        self._flying: dict[int, tuple[Job, Grant]] = {}
+        self._busy_ns = self._tended_ns = 0
+        self._thread = threading.Thread(target=self._run, name="kvberth client", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> bool:
+        """Ends the thread and unmaps; what waits is dropped. False: it has not ended yet."""
+        with self._desk.changed:
+            self._desk.closing = True
+            self._desk.changed.notify_all()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._desk.closing:
+                self._step()
+            if self._link is not None:
+                self._desk.drop_all(Outcome.CANCELLED)
+                self._link.say(Bye())
+        except BaseException as error:  # noqa: BLE001 -- the engine goes on without a cache, and is told why
+            self.failed, self.why = error, f"the client's thread has failed: {type(error).__name__}: {error}"
+        finally:
+            self._lose("the client is closed" if self.failed is None else self.why or "")
+            self._settle_flying(Outcome.NO_CACHE)
+            self._desk.detach()
+
+    def _step(self) -> None:
+        mapping = self._desk.mapping
+        if mapping is not None and mapping.memory.ended:
+            self._lose("the cache's daemon has ended")
+            self._settle_flying(Outcome.NO_CACHE)
+            del mapping
+            self._desk.detach()
+            return
+        if self._link is None:
+            self._connect()
+            return
+        worked = self._turn(self._link)
+        if not worked:
+            self._wait()
+
+    def _wait(self) -> None:
+        with self._desk.changed:
+            under_way = bool(self._flying) or bool(len(self._desk.queue))
+            if not self._desk.closing:
+                self._desk.changed.wait(_POLL_S if under_way else _IDLE_S)
+
+    def _connect(self) -> None:
+        """Greets the worker, after all that an earlier session left is settled or can be settled by the headers."""
+        self._hear_receipts()
+        self._held.clear()
+        self._desk.begin_session()
+        try:
+            self._link = Link.open(self._who, self._desk.mapping, self._take)
+        except (LinkError, StoreError) as error:
+            self.why = str(error)
+            with self._desk.changed:
+                if not self._desk.closing:
+                    self._desk.changed.wait(0.2)
+            self._desk.drop_late(Outcome.NO_CACHE)
+            return
+        self.why = None
+        self._settle_by_headers()
+        self._busy_ns = time.monotonic_ns()
+        self._desk.open_for(self._link.layout.slot_bytes)
+
+    def _take(self, mapping: Mapping) -> None:
+        mapping.rings.begin()
+        self._desk.attach(mapping)
+
+    def _turn(self, link: Link) -> bool:
+        """Hears, copies one batch, commits it. Returns whether there was anything."""
+        now = time.monotonic_ns()
+        if now - self._tended_ns >= _TEND_NS:
+            self._tended_ns = now
+            self._tend(link, now)
+            if self._link is None:
+                return True
+        self._desk.adopt_quota()
+        heard = self._hear_receipts()
+        try:
+            for grant in link.mapping.rings.grants():
+                deadline = link.mapping.memory.word(grant.slot, slots.DEADLINE)
+                self._held.append(_Held(grant, deadline - (deadline - now) // 4))
+        except Malformed as error:
+            self._lose(str(error))
+            return True
+        return self._store(link, now) or heard
+
+    def _tend(self, link: Link, now: int) -> None:
+        lost = link.lost()
+        if lost is not None:
+            self._lose(lost)
+            return
+        full = link.mapping.rings.mirror[pages.FULL]
+        self._desk.drop_late(Outcome.STORE_FULL if full else Outcome.EXPIRED)
+        idle = now - self._busy_ns > _IDLE_NS
+        old = [held for held in self._held if held.use_until_ns <= now]
+        more = list(self._held)[_KEPT:] if idle else []
+        back = dict.fromkeys(held.grant.grant for held in [*old, *more][:MAX_GRANTS])
+        if back:
+            self._held = deque(held for held in self._held if held.grant.grant not in back)
+            link.say(Done(tuple(back)))
+
+    def _store(self, link: Link, now: int) -> bool:
+        """Copies and commits one batch."""
+        batch = self._batch(link, now)
+        if not batch:
+            return False
+        self._let_loads_pass()
+        mapping = link.mapping
+        jobs = [job for job, _ in batch]
+        self._flying.update({held.grant.grant: (job, held.grant) for job, held in batch})
+        places = [mapping.place_of(held.grant.slot, link.layout.slot_bytes) for _, held in batch]
+        if mapping.memory.ended:
+            return True  # the next step settles what flies
+        self._regions.store([job.block for job in jobs], mapping.arenas, places)
+        self._desk.released(jobs)
+        for job, held in batch:
+            grant = held.grant
+            mapping.rings.commit(Commit(job.key, grant.grant, grant.generation, grant.slot, self._regions.block_bytes))
+        mapping.fence()
+        if mapping.memory.worker_words[ASLEEP]:
+            link.say(Wake())
+        self._busy_ns = now
+        return True
+
+    def _batch(self, link: Link, now: int) -> list[tuple[Job, _Held]]:
+        """Jobs with a slot for each; blocks that are there already need none."""
+        batch: list[tuple[Job, _Held]] = []
+        present: list[tuple[Job, Outcome]] = []
+        room = min(BATCH, link.mapping.rings.room())
+        while len(batch) < room and self._held:
+            if self._held[0].use_until_ns <= now:
+                break  # `_tend` gives it back
+            job = self._desk.take()
+            if job is None:
+                break
+            if job.deadline_ns <= now:
+                present.append((job, Outcome.EXPIRED))
+            elif link.mapping.reader.present(job.key):
+                present.append((job, Outcome.PRESENT))
+            else:
+                batch.append((job, self._held.popleft()))
+        if present:
+            self._desk.settle(present)
+        return batch
+
+    def _let_loads_pass(self) -> None:
+        with self._desk.changed:
+            if self._desk.loading:
+                self._desk.changed.wait_for(lambda: not self._desk.loading, _YIELD_S)
+
+    def _hear_receipts(self) -> bool:
+        mapping = self._desk.mapping
+        if mapping is None or not self._flying:
+            return False
+        settled = []
+        try:
+            for receipt in mapping.rings.receipts():
+                job, _ = self._flying.pop(receipt.grant)
+                settled.append((job, receipt.outcome))
+        except (Malformed, KeyError) as error:
+            self._lose(f"the worker's receipts can't be read: {error}")
+        self._desk.settle(settled)
+        return bool(settled)
+
+    def _settle_by_headers(self) -> None:
+        """After a new worker has repaired all headers they say what became of commits that were never answered."""
+        mapping = self._desk.mapping
+        if mapping is None:
+            return
+        memory = mapping.memory
+        settled = []
+        for job, grant in self._flying.values():
+            stored = (
+                memory.word(grant.slot, slots.STATE) == SlotState.PUBLISHED
+                and memory.word(grant.slot, slots.GENERATION) == grant.generation
+            )
+            settled.append((job, Outcome.STORED if stored else Outcome.DEGRADED))
+        self._flying.clear()
+        self._desk.settle(settled)
+
+    def _settle_flying(self, outcome: Outcome) -> None:
+        flying, self._flying = self._flying, {}
+        self._desk.settle([(job, outcome) for job, _ in flying.values()])
+
+    def _lose(self, why: str) -> None:
+        """Nobody listens any more; what is mapped stays so, and hits are still read."""
+        self.why = why
+        self._held.clear()
+        if self._link is not None:
+            self._link.close()
+            self._link = None

@@ -1,0 +1,107 @@
+"""Copies blocks between an engine's arrays in host memory and slots: one call for each run of blocks and region.
+
+A block is one piece of each region, in their order; in a slot the pieces lie one behind the other. numpy lets go of the
+interpreter's lock while it copies. Where neither blocks nor slots follow each other at one distance, each piece is one
+call.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+Array = np.ndarray[Any, Any]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Place(NamedTuple):
+    """A slot: the bytes of its arena, and where it begins there."""
+
+    arena: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Blocks whose numbers and whose slots each go on by one step."""
+
+    block: int
+    block_step: int
+    place: Place
+    slot_step: int
+    count: int
+
+
+class HostRegions:
+    """An engine's arrays: the first axis counts blocks, and each block's piece lies in a row."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        """Raises ValueError, with what would be right, where blocks do not lie so."""
+        if not arrays:
+            raise ValueError("a layout has at least one region")
+        self.blocks = min(len(array) for array in arrays)
+        self._regions = [_rows(number, array) for number, array in enumerate(arrays)]
+        self.regions = tuple(region.shape[1] for region in self._regions)
+        self.block_bytes = sum(self.regions)
+
+    def check(self, block_ids: Sequence[int]) -> None:
+        """Raises IndexError where there is no such block."""
+        for block in block_ids:
+            if not 0 <= block < self.blocks:
+                raise IndexError(f"there is no block {block}, the regions have {self.blocks}")
+
+    def store(self, block_ids: Sequence[int], arenas: Sequence[Bytes], places: Sequence[Place]) -> None:
+        """Copies blocks into slots."""
+        for engine, slot in self._pairs(block_ids, arenas, places):
+            np.copyto(slot, engine)
+
+    def load(self, block_ids: Sequence[int], arenas: Sequence[Bytes], places: Sequence[Place]) -> None:
+        """Copies slots into blocks."""
+        for engine, slot in self._pairs(block_ids, arenas, places):
+            np.copyto(engine, slot)
+
+    def _pairs(
+        self, block_ids: Sequence[int], arenas: Sequence[Bytes], places: Sequence[Place]
+    ) -> Iterator[tuple[Bytes, Bytes]]:
+        """The pieces in the engine and in the slots, of equal shape."""
+        for run in _runs(block_ids, places):
+            inside = 0
+            for region in self._regions:
+                size = region.shape[1]
+                start = run.place.offset + inside
+                slot = arenas[run.place.arena][start : start + size]
+                engine = region[run.block]
+                if run.count > 1:
+                    slot = as_strided(slot, (run.count, size), (run.slot_step, 1))
+                    engine = as_strided(engine, (run.count, size), (run.block_step * region.strides[0], 1))
+                yield engine, slot
+                inside += size
+
+
+def _rows(number: int, array: Array) -> Bytes:
+    if array.ndim < 2 or not array.size or not array[0].flags.c_contiguous:
+        raise ValueError(
+            f"region {number} of shape {array.shape} and strides {array.strides} should count blocks by its first axis "
+            f"and hold each block's bytes in a row"
+        )
+    items = array[0].size
+    flat = as_strided(array, (len(array), items), (array.strides[0], array.itemsize))
+    return flat.view(np.uint8)
+
+
+def _runs(block_ids: Sequence[int], places: Sequence[Place]) -> Iterator[_Run]:
+    """Cuts blocks and slots into runs, in order."""
+    at, total = 0, len(block_ids)
+    while at < total:
+        end, steps = at + 1, None
+        while end < total and places[end].arena == places[at].arena:
+            found = block_ids[end] - block_ids[end - 1], places[end].offset - places[end - 1].offset
+            if steps is None and found[0] != 0:
+                steps = found
+            if found != steps:
+                break
+            end += 1
+        yield _Run(block_ids[at], (steps or (0, 0))[0], places[at], (steps or (0, 0))[1], end - at)
+        at = end

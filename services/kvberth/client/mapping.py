@@ -1,0 +1,86 @@
+"""The store's memory as an engine's process maps it, for one epoch: mapped under a lock, unmapped before it ends.
+
+No view of it leaves this library: `close` can unmap only when none is left. Copies are counted by the client.
+"""
+
+import gc
+import mmap
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from kvberth.client.host import Bytes, Place
+from kvberth.store.control import Welcome
+from kvberth.store.errors import Malformed, StoreError
+from kvberth.store.fences import Fence, FenceKind, client_fence
+from kvberth.store.locks import ClientLock, lock_path
+from kvberth.store.memory import StoreMemory
+from kvberth.store.reader import Hit, Reader
+from kvberth.store.rings import ClientRings
+
+
+class Mapping:
+    """One epoch's memory, the page of this client in it, and the lock that says that it is mapped."""
+
+    def __init__(self, directory: Path, client: bytes, welcome: Welcome, fds: Sequence[int]) -> None:
+        """Locks, then maps; the descriptors stay the caller's. Raises StoreError, Malformed, FenceRefused."""
+        if len(fds) != len(welcome.maps) or not welcome.blobs:
+            raise Malformed(f"{len(fds)} descriptors came for {len(welcome.maps)} memories")
+        self.epoch = welcome.epoch
+        self.place = welcome.place
+        self._maps: list[mmap.mmap] = []
+        with ExitStack() as undo:
+            self._lock = ClientLock(lock_path(directory, welcome.epoch, client))
+            undo.callback(self.close)
+            views = self._map(welcome, fds)
+            self.memory = StoreMemory.open(views[0], tuple(views[1:]))
+            if self.memory.superblock.epoch != welcome.epoch or welcome.place >= self.memory.geometry.clients:
+                raise Malformed("the memory is of another epoch than the worker said")
+            self.fence: Fence = client_fence(FenceKind(self.memory.superblock.fence))
+            self.reader = Reader(self.memory, client=welcome.place, lease_bytes=0, fence=self.fence)
+            self.rings = ClientRings(self.memory, welcome.place)
+            self.arenas: list[Bytes] = [np.frombuffer(view, dtype=np.uint8) for view in self.memory.arenas]
+            undo.pop_all()
+
+    def place_of(self, slot: int, slot_bytes: int) -> Place:
+        return Place(*self.memory.geometry.slot_data(slot, slot_bytes))
+
+    def data(self, hit: Hit) -> memoryview:
+        return self.memory.data(hit.slot, hit.slot_bytes, hit.length)
+
+    def close(self) -> None:
+        """Unmaps and then frees the lock; nobody may be copying. Where a view is left, the lock stays, as it must."""
+        for name in ("memory", "reader", "rings", "arenas", "fence"):
+            self.__dict__.pop(name, None)
+        for mapped in self._maps:
+            try:
+                mapped.close()
+            except BufferError:
+                gc.collect()  # a traceback of an error may hold a frame that holds a view
+                try:
+                    mapped.close()
+                except BufferError:
+                    raise StoreError("a view of the store's memory is left, so it stays mapped and locked") from None
+        self._maps.clear()
+        self._lock.close()
+
+    def leave_in_child(self) -> None:
+        """In a forked child nothing is mapped: only its copy of the lock's descriptor is closed, which unlocks not."""
+        self._lock.close()
+
+    def _map(self, welcome: Welcome, fds: Sequence[int]) -> list[memoryview]:
+        for fd, length in zip(fds, welcome.maps, strict=True):
+            if os.fstat(fd).st_size < length:
+                raise Malformed(f"a memory of {os.fstat(fd).st_size} bytes came, {length} were announced")
+            mapped = mmap.mmap(fd, length)
+            self._maps.append(mapped)
+            mapped.madvise(mmap.MADV_DONTFORK)
+        views = []
+        for number, offset, size in welcome.blobs:
+            if number >= len(self._maps) or offset + size > welcome.maps[number]:
+                raise Malformed("a blob is announced that does not lie in its memory")
+            views.append(memoryview(self._maps[number])[offset : offset + size])
+        return views

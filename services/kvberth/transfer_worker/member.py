@@ -1,0 +1,111 @@
+"""One registered client, as the worker knows it: its rings, what it was granted, what its words say.
+
+Every word of the client is checked before it is used; Malformed means that the client is cut off.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+
+from kvberth.store.errors import Malformed
+from kvberth.store.layout import pages
+from kvberth.store.layout.rings import Outcome
+from kvberth.store.layout.slots import KEY_BYTES
+from kvberth.store.memory import StoreMemory
+from kvberth.store.rings import WorkerRings
+from kvberth.transfer_worker.admission import Quota, Use
+
+CLIENT_BYTES = 16
+assert KEY_BYTES == 32
+
+
+@dataclass(slots=True)
+class Member:
+    """`held`: its grants that are not settled, by number: (slot, generation). `connected`: somebody listens."""
+
+    client: bytes
+    place: int
+    rings: WorkerRings
+    layout: int = 0
+    slot_bytes: int = 0
+    session: int = 0
+    connected: bool = True
+    registered: bool = False
+    """Its grants come; until then it may only read."""
+    busy_ns: int = 0
+    """When it committed last."""
+    held: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self.held) * self.slot_bytes
+
+    @property
+    def queued_bytes(self) -> int:
+        return int(self.rings.page[pages.QUEUED])
+
+    def use(self, quota: Quota, budget: int) -> Use:
+        """What it uses, by its words; raises Malformed where they cannot be."""
+        queued, obeyed = self.queued_bytes, int(self.rings.page[pages.QUOTA_SEEN])
+        if queued > budget or obeyed > quota.number:
+            raise Malformed(f"it says that {queued} bytes wait under quota {obeyed}, of {budget} and {quota.number}")
+        return Use(obeyed, queued, self.held_bytes)
+
+    def may_wait(self, budget: int) -> int:
+        """Bytes that it lets wait, or may by the quota that it was told last, while it is not registered."""
+        return min(budget, max(self.queued_bytes, int(self.rings.mirror[pages.QUEUE_BYTES])))
+
+    def tell(self, quota: Quota) -> None:
+        """Writes its quota, the number last."""
+        mirror = self.rings.mirror
+        mirror[pages.QUEUE_BYTES], mirror[pages.GRANT_BYTES] = quota.queued, quota.granted
+        mirror[pages.LEASE_BYTES] = quota.leased
+        mirror[pages.QUOTA] = quota.number
+
+    def outcomes(self) -> dict[Outcome, int]:
+        """What it says became of its blocks."""
+        words = self.rings.page
+        return {outcome: int(words[pages.OUTCOMES + outcome]) for outcome in Outcome}
+
+
+def layout_of(fingerprint: bytes, regions: tuple[int, ...]) -> int:
+    """The number of a layout: of this engine's model and of these regions, and of no other."""
+    digest = hashlib.blake2b(fingerprint + repr(regions).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
+
+
+class Directory:
+    """Who has which client page, written so that the next worker finds it."""
+
+    def __init__(self, memory: StoreMemory) -> None:
+        self._memory = memory
+        self._records = [memory.directory_words(place) for place in range(memory.geometry.clients)]
+
+    def known(self) -> dict[bytes, int]:
+        """The places that are taken, by client."""
+        return {
+            bytes(words[pages.CLIENT_ID : pages.CLIENT_ID + 2]): place
+            for place, words in enumerate(self._records)
+            if words[pages.CLIENT_KNOWN]
+        }
+
+    def take(self, client: bytes) -> int | None:
+        """Gives a client a page of zeros; None: all are taken."""
+        for place, words in enumerate(self._records):
+            if not words[pages.CLIENT_KNOWN]:
+                self._zero(place)
+                words[pages.CLIENT_ID : pages.CLIENT_ID + 2] = memoryview(client).cast("Q")
+                words[pages.CLIENT_KNOWN] = 1
+                return place
+        return None
+
+    def give_back(self, place: int) -> None:
+        """Nobody has the page any more: leases end first, by their valid words."""
+        self._records[place][pages.CLIENT_KNOWN] = 0
+        self._zero(place)
+
+    def _zero(self, place: int) -> None:
+        leases = self._memory.lease_words(place)
+        for word in range(1, len(leases), 2):
+            leases[word] = 0
+        for page in (self._memory.client_page(place), self._memory.mirror(place)):
+            page[:] = bytes(len(page))

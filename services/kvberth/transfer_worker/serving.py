@@ -1,0 +1,280 @@
+"""One epoch of a store, served: clients greet and register, are granted slots, commit, get receipts, and go.
+
+One thread runs it, turn by turn; nothing in it waits. Its rules are docs/store.md's; what is divided decides
+`admission`, when a receipt may be given `answers`, and where blocks lie the store itself.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from kvberth.store.blockstore import BlockStore
+from kvberth.store.control import MAX_GRANTS, Done, Hello, Layout, Refuse, Register, Welcome
+from kvberth.store.errors import LayoutRefused, Malformed
+from kvberth.store.fences import FenceKind, worker_fence
+from kvberth.store.layout import pages
+from kvberth.store.layout.rings import Commit, Grant, Outcome, Receipt
+from kvberth.store.locks import is_held, lock_path
+from kvberth.store.memory import ASLEEP, SESSION, StoreMemory
+from kvberth.store.rings import WorkerRings
+from kvberth.transfer_worker.admission import LEAST_SLOTS, Admission, Use
+from kvberth.transfer_worker.answers import Answer, Answers
+from kvberth.transfer_worker.member import Directory, Member, layout_of
+
+BUSY_NS = 5_000_000_000
+"""A client that has committed nothing for so long has two slots granted ahead, no more."""
+_REFILL = 64
+"""Grants to one client in one turn: the others come to their turn."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSettings:
+    """What one epoch is served with: bytes, ns, and the directory of the daemon's socket."""
+
+    directory: Path
+    budget: int
+    grant_ns: int
+
+
+@dataclass
+class Totals:
+    """What became of the blocks of clients that are gone, and who was refused or cut off, by reason."""
+
+    admitted: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    over_budget: int = 0
+    """How often more bytes were used than the budget has: never, unless something is broken."""
+
+
+class Serving:
+    """The store of one epoch and its clients."""
+
+    def __init__(
+        self,
+        memory: StoreMemory,
+        settings: ServingSettings,
+        totals: Totals,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.memory = memory
+        self.store = BlockStore(memory, clock=clock)
+        self.epoch = memory.superblock.epoch
+        self.admission = Admission(settings.budget, memory.geometry.data_bytes // 2)
+        self.answers = Answers()
+        self.members: dict[bytes, Member] = {}
+        self.totals = totals
+        self._settings = settings
+        self._clock = clock
+        self._fence = worker_fence(FenceKind(memory.superblock.fence))
+        self._directory = Directory(memory)
+        self._session = int(memory.worker_words[SESSION])
+        for client, place in self._directory.known().items():
+            self.members[client] = Member(client, place, WorkerRings(memory, place), connected=False)
+        self.look_for_dead()
+
+    # --- words on the socket ------------------------------------------------------------------------------------------
+
+    def greet(self, hello: Hello) -> Welcome | Refuse:
+        """A client comes, or comes back: whatever it held of an earlier session is free. `maps` are the caller's."""
+        member = self.members.get(hello.client)
+        if member is None:
+            place = self._directory.take(hello.client)
+            if place is None:
+                return self.refuse("clients", f"All {self.memory.geometry.clients} places for clients are taken.")
+            member = self.members[hello.client] = Member(hello.client, place, WorkerRings(self.memory, place))
+        self._free_held(member)
+        member.registered = False
+        member.rings = WorkerRings(self.memory, member.place)
+        self._session += 1
+        member.session, member.connected = self._session, True
+        member.rings.begin(member.session)
+        return Welcome(self.epoch, member.place, (), ())
+
+    def register(self, client: bytes, asked: Register) -> Layout | Refuse:
+        """A client that holds its lock says what its blocks are; what cannot be is refused with a reason."""
+        member = self.members[client]
+        if not is_held(lock_path(self._settings.directory, self.epoch, client)):
+            return self.refuse("denied", "A client holds the lock on its file in clients/ before it registers.")
+        if asked.shards != 1:
+            return self.refuse("layout", f"Blocks of {asked.shards} shards can't be held yet, only whole ones.")
+        layout, block_bytes = layout_of(asked.fingerprint, asked.regions), sum(asked.regions)
+        try:
+            slot_bytes = self.store.register(layout, block_bytes)
+        except LayoutRefused as error:
+            return self.refuse("layout", f"{error}.")
+        self.admission.leave(client)
+        if not self.admission.admits(slot_bytes, self._elsewhere(member)):
+            return self.refuse("budget", f"{LEAST_SLOTS} slots of {slot_bytes} bytes more do not fit into the budget.")
+        member.layout, member.slot_bytes, member.registered = layout, slot_bytes, True
+        self.admission.enter(client, slot_bytes)
+        self.divide()
+        self._refill(member)
+        return Layout(layout, slot_bytes, member.session)
+
+    def done(self, client: bytes, done: Done) -> None:
+        """Slots that a client will not write into any more; numbers that are not its own are passed over."""
+        member = self.members[client]
+        for number in done.grants:
+            if (held := member.held.pop(number, None)) is not None:
+                self.store.give_up(*held, client)
+
+    def lost(self, client: bytes) -> None:
+        """A client's connection has ended: gone, or about to come back."""
+        if (member := self.members.get(client)) is not None:
+            member.connected = False
+            self._look(member)
+
+    def refuse(self, reason: str, words: str) -> Refuse:
+        """Counts a refusal and says it."""
+        self.totals.refused[reason] += 1
+        _log.warning("a client is refused", reason=reason, words=words)
+        return Refuse(reason, words)
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def turn(self) -> tuple[bool, list[tuple[bytes, Malformed]]]:
+        """Takes what was committed and grants anew. Returns whether anything came, and who said nonsense."""
+        worked, bad = False, []
+        for member in list(self.members.values()):
+            if not (member.registered and member.connected):
+                continue
+            try:
+                worked |= self._take_commits(member)
+                self._refill(member)
+            except Malformed as error:
+                bad.append((member.client, error))
+        return worked, bad
+
+    def answer(self, proved_ns: int) -> None:
+        """Gives the receipts that the daemon's last answer covers; drops what has waited too long for one."""
+        for answer in self.answers.proved(proved_ns):
+            self._give(answer, answer.outcome)
+        late = self.answers.late(self._clock())
+        self.store.remove(answer.key for answer in late if answer.outcome is Outcome.STORED)
+        for answer in late:
+            self._give(answer, Outcome.DEGRADED)
+
+    def divide(self) -> list[tuple[bytes, Malformed]]:
+        """Gives quotas anew; returns who said nonsense."""
+        uses, bad = {}, []
+        for member in self._registered():
+            quota = self.admission.quota(member.client)
+            try:
+                uses[member.client] = member.use(quota, self.admission.budget)
+            except Malformed as error:
+                bad.append((member.client, error))
+                uses[member.client] = Use(0, 0, member.held_bytes)
+        elsewhere = self._elsewhere()
+        for client, quota in self.admission.divide(uses, elsewhere).items() if uses else ():
+            self.members[client].tell(quota)
+        used = sum(use.queued + use.granted for use in uses.values())
+        self.totals.over_budget += used > self.admission.budget
+        return bad
+
+    def tend(self) -> None:
+        """What time brings: grants end, dying slots are freed, blocks that are read become young."""
+        self.store.expire()
+        self.store.reap()
+        self.store.note_reads()
+
+    def look_for_dead(self) -> None:
+        """Frees all that clients had whose lock is free."""
+        for member in list(self.members.values()):
+            self._look(member)
+
+    def may_sleep(self) -> bool:
+        """Says to clients that the worker sleeps, then looks once more whether one has just committed."""
+        self.memory.worker_words[ASLEEP] = 1
+        self._fence()
+        try:
+            waiting = any(member.rings.waiting() for member in self._registered() if member.connected)
+        except Malformed:
+            waiting = True  # `turn` says whose words those are
+        if waiting or self.answers:
+            self.wake()
+            return False
+        return True
+
+    def wake(self) -> None:
+        self.memory.worker_words[ASLEEP] = 0
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _registered(self) -> list[Member]:
+        return [member for member in self.members.values() if member.registered]
+
+    def _elsewhere(self, but: Member | None = None) -> int:
+        """Bytes that known clients may use which are not registered at this moment: they come back with their queue."""
+        budget = self.admission.budget
+        away = [member for member in self.members.values() if not member.registered and member is not but]
+        return sum(member.may_wait(budget) for member in away)
+
+    def _take_commits(self, member: Member) -> bool:
+        worked = False
+        for commit in member.rings.commits():
+            worked = True
+            self._settle(member, commit)
+        if worked:
+            member.busy_ns = self._clock()
+        return worked
+
+    def _settle(self, member: Member, commit: Commit) -> None:
+        held = member.held.get(commit.grant)
+        outcome = Outcome.EXPIRED
+        if held == (commit.slot, commit.generation):
+            outcome = self.store.commit(*held, member.client, commit.key, commit.length)
+            del member.held[commit.grant]
+        answer = Answer(
+            member.client, member.session, commit.grant, commit.generation, commit.key, outcome, self._clock()
+        )
+        if outcome.dropped:
+            self._give(answer, outcome)
+        else:
+            self.answers.add(answer)
+
+    def _give(self, answer: Answer, outcome: Outcome) -> None:
+        member = self.members.get(answer.client)
+        if member is not None and member.session == answer.session:
+            member.rings.receipt(Receipt(answer.grant, outcome, answer.generation))
+            self.store.answered([outcome])
+
+    def _refill(self, member: Member) -> None:
+        quota = self.admission.quota(member.client).granted
+        idle = self._clock() - member.busy_ns > BUSY_NS and not member.queued_bytes
+        credit = min(quota, LEAST_SLOTS * member.slot_bytes) if idle else quota
+        more = min((credit - member.held_bytes) // member.slot_bytes, MAX_GRANTS - len(member.held), _REFILL)
+        for _ in range(more):
+            granted = self.store.grant(member.layout, member.client, self._settings.grant_ns)
+            member.rings.mirror[pages.FULL] = granted is None
+            if granted is None:
+                break
+            member.held[granted.number] = granted.slot, granted.generation
+            member.rings.grant(Grant(granted.number, granted.slot, granted.generation))
+
+    def _free_held(self, member: Member) -> None:
+        """Nothing that it was granted is in use any more, by its own word or by its end."""
+        self.store.drop_holder(member.client)
+        member.held.clear()
+
+    def _look(self, member: Member) -> None:
+        """Forgets a client that is gone: what it offered and did not hear of is dropped(cancelled)."""
+        path = lock_path(self._settings.directory, self.epoch, member.client)
+        if (member.connected and not member.registered) or is_held(path):
+            return
+        outcomes, admitted = member.outcomes(), int(member.rings.page[pages.ADMITTED])
+        self.totals.admitted += admitted
+        self.totals.outcomes.update(outcomes)
+        self.totals.outcomes[Outcome.CANCELLED] += admitted - sum(outcomes.values())
+        self._free_held(member)
+        self.admission.leave(member.client)
+        self._directory.give_back(member.place)
+        del self.members[member.client]
+        path.unlink(missing_ok=True)
+        _log.info("a client is gone", client=member.client.hex())

@@ -1,0 +1,72 @@
+"""What the transfer worker can be told from outside."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from kvberth.service import ServiceSettings
+from kvberth.store.errors import LayoutRefused
+from kvberth.store.layout.geometry import Geometry
+from kvberth.store.layout.superblock import Checksum
+
+_MIB = 1 << 20
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("should be an absolute path, such as /var/run/vineyard-kubernetes/default/cache")
+    return path
+
+
+class TransferWorkerSettings(ServiceSettings):
+    """The settings of one cache's transfer worker."""
+
+    directory: Annotated[Path, AfterValidator(_absolute)]
+    """Directory of the cache: `vineyard.sock` lies there, and `kvberth.sock` will. Required."""
+
+    arenas: int = Field(1, ge=1, le=256)
+    """How many arenas the store has. Default 1."""
+
+    arena_mib: int = Field(1024, ge=1)
+    """MiB of one arena. Default 1024."""
+
+    extent_mib: int = Field(64, ge=1)
+    """MiB of the pieces that are lent to one layout of blocks; no block is larger. Default 64."""
+
+    least_slot_kib: int = Field(64, ge=4)
+    """KiB of the least slots that an extent has headers for; smaller ones waste room. Default 64."""
+
+    checksums: bool = True
+    """Whether blocks have checksums. Default yes: 70 to 150 us for 2 MiB, beside the engine's copies."""
+
+    budget_mib: int | None = Field(None, ge=1)
+    """MiB that wait for slots or are granted, of all engines together. Default: 512, or an eighth of the store."""
+
+    grant_s: float = Field(30.0, ge=0.1, le=3600)
+    """Seconds that an engine has for a copy. Default 30; then its slot is kept apart until it says that it ended."""
+
+    @property
+    def geometry(self) -> Geometry:
+        return Geometry(
+            self.arenas, self.arena_mib * _MIB, self.extent_mib * _MIB, self.least_slot_kib * 1024
+        )  # fmt: skip
+
+    @property
+    def checksum(self) -> Checksum:
+        return Checksum.XXH3_64 if self.checksums else Checksum.NONE
+
+    @property
+    def budget(self) -> int:
+        """Bytes."""
+        if self.budget_mib is not None:
+            return self.budget_mib * _MIB
+        return min(512 * _MIB, self.geometry.data_bytes // 8)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TransferWorkerSettings":
+        try:
+            self.geometry.check()
+        except LayoutRefused as error:
+            raise ValueError(str(error)) from None
+        return self

@@ -1,0 +1,269 @@
+"""The worker's thread: finds the daemon, serves its store for as long as it lives, then the next one's.
+
+It alone touches the store and the socket. It polls shared memory while something is under way, and sleeps otherwise;
+others see it by `snapshot`, and end it by `close`.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from kvberth.store import control, locks
+from kvberth.store.control import Bye, Done, Hello, Message, Register, Wait, Wake
+from kvberth.store.errors import EpochEnded, Malformed, StoreError
+from kvberth.store.vineyard_memory import VineyardMemory, epoch_at
+from kvberth.transfer_worker.listener import Connection, Listener, malformed
+from kvberth.transfer_worker.prover import Prover
+from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
+from kvberth.transfer_worker.snapshot import Snapshot, snapshot_of
+from kvberth.vineyard import SharedBlob, VineyardError
+
+_NS = 1_000_000_000
+POLL_S = 0.0002
+"""Between two looks while something is under way."""
+LINGER_NS = 20_000_000
+"""So long the worker goes on looking that often after the last commit."""
+SLEEP_S = 0.05
+_TEND_NS = 50_000_000
+_DEAD_NS = 200_000_000
+_RETRY_S = 0.2
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What the thread needs to know. `open_store` finds or makes the store of the daemon that lives now."""
+
+    directory: Path
+    budget: int
+    grant_ns: int
+    open_store: Callable[[], VineyardMemory]
+
+    @property
+    def daemon(self) -> Path:
+        return self.directory / "vineyard.sock"
+
+
+class Worker:
+    """The thread; `start`, then `close`."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kvberth transfer worker")
+        self._totals = Totals()
+        self.snapshot = Snapshot(complaint="The worker has just started.")
+        self.failed: BaseException | None = None
+        """Why the thread ended by itself, which it never should."""
+
+    def start(self) -> None:
+        """Binds the socket, so that whoever connects is answered from now on; raises OSError."""
+        locks.make_clients(self._settings.directory)
+        self._listener = Listener(self._settings.directory / control.SOCKET_NAME)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread within a second or two; what is published stays."""
+        self._closing.set()
+        self._thread.join()
+
+    # --- between epochs -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                held = self._find()
+                if held is not None:
+                    with held:
+                        self._serve(held)
+                    del held
+        except BaseException as error:  # noqa: BLE001 -- a thread's last word; whoever started it tells it
+            self.failed = error
+        finally:
+            self._listener.close()
+
+    def _find(self) -> VineyardMemory | None:
+        """The store of the daemon that lives now; None: not yet. The memory of old clients must be gone first."""
+        try:
+            epoch = epoch_at(self._settings.daemon)
+            waited_for = locks.others_held(self._settings.directory, epoch)
+            if not waited_for:
+                held = self._settings.open_store()
+                _log.info("the store is open", epoch=epoch.hex(), made=held.made)
+                return held
+            self._wait(f"Waiting for {len(waited_for)} clients that map an earlier store.", tuple(waited_for))
+        except (VineyardError, StoreError) as error:
+            self._wait(f"There is no store: {error}.", ())
+        return None
+
+    def _wait(self, complaint: str, waited_for: tuple[str, ...]) -> None:
+        if complaint != self.snapshot.complaint:
+            _log.warning(complaint, clients=list(waited_for))
+        self.snapshot = Snapshot(complaint=complaint, waiting_for=waited_for)
+        for connection in self._listener.wait(_RETRY_S):
+            for message in self._heard(connection):
+                if isinstance(message, Hello):
+                    connection.send(Wait(waited_for[:64]))
+                connection.open = False
+            self._end_closed(connection)
+
+    # --- one epoch ----------------------------------------------------------------------------------------------------
+
+    def _serve(self, held: VineyardMemory) -> None:
+        settings = self._settings
+        try:
+            shared = held.share()
+        except VineyardError as error:
+            self._wait(f"There is no store: {error}.", ())
+            return
+        prover = Prover(held.check)
+        try:
+            serving = Serving(
+                held.memory, ServingSettings(settings.directory, settings.budget, settings.grant_ns), self._totals
+            )
+            _Epoch(serving, self._listener, prover, shared, self._show).run(self._closing)
+        except EpochEnded as error:  # found by the prover in the middle of a turn, or by an earlier worker
+            self._wait(f"{error}.", ())
+        finally:
+            prover.close()
+            for blob in shared:
+                os.close(blob.fd)
+            for connection in list(self._listener.connections):
+                self._listener.end(connection)
+        if prover.ended:
+            _log.warning("the epoch is over", why=prover.ended)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def _heard(self, connection: Connection) -> list[Message]:
+        try:
+            return connection.receive()
+        except Malformed as error:
+            connection.send(malformed(error))
+            connection.open = False
+            return []
+
+    def _end_closed(self, connection: Connection) -> None:
+        if not connection.open:
+            self._listener.end(connection)
+
+
+class _Epoch:
+    """The turns of one epoch."""
+
+    def __init__(
+        self, serving: Serving, listener: Listener, prover: Prover, shared: list[SharedBlob],
+        show: Callable[[Snapshot], None],
+    ) -> None:  # fmt: skip
+        self._serving = serving
+        self._listener = listener
+        self._prover = prover
+        self._show = show
+        self._memories, self._blobs = _told(shared)
+        self._tended = self._looked = self._busy = 0
+
+    def run(self, closing: threading.Event) -> None:
+        """Until the daemon is gone or the worker is to end."""
+        while not closing.is_set() and self._prover.ended is None:
+            for connection in self._listener.wait(self._pause()):
+                self._hear(connection)
+            self._serving.wake()
+            worked, bad = self._serving.turn()
+            now = time.monotonic_ns()
+            self._busy = now if worked else self._busy
+            if self._serving.answers:
+                self._prover.ask()
+                self._serving.answer(self._prover.proved_ns)
+            self._cut_off(bad)
+            self._tend(now)
+
+    def _pause(self) -> float:
+        if time.monotonic_ns() - self._busy < LINGER_NS or not self._serving.may_sleep():
+            return POLL_S
+        return SLEEP_S
+
+    def _tend(self, now: int) -> None:
+        if now - self._tended >= _TEND_NS:
+            self._tended = now
+            self._serving.tend()
+            self._cut_off(self._serving.divide())
+            self._show(replace(snapshot_of(self._serving), complaint=self._prover.complaint))
+        if now - self._looked >= _DEAD_NS:
+            self._looked = now
+            self._serving.look_for_dead()
+
+    def _hear(self, connection: Connection) -> None:
+        try:
+            for message in connection.receive():
+                self._handle(connection, message)
+        except Malformed as error:
+            self._refuse(connection, error)
+        if not connection.open:
+            self._end(connection)
+
+    def _handle(self, connection: Connection, message: Message) -> None:
+        match message, connection.client:
+            case Hello(), None:
+                self._greet(connection, message)
+            case Register(), bytes() as client:
+                connection.send(self._serving.register(client, message))
+            case Done(), bytes() as client:
+                self._serving.done(client, message)
+            case Bye(), _:
+                connection.open = False
+            case Wake(), _:
+                pass
+            case _:
+                raise Malformed(f"{type(message).__name__} is not what a client says at this moment")
+
+    def _greet(self, connection: Connection, hello: Hello) -> None:
+        for other in list(self._listener.connections):
+            if other.client == hello.client:
+                self._listener.end(other)
+        answer = self._serving.greet(hello)
+        if isinstance(answer, control.Welcome):
+            connection.client = hello.client
+            answer = replace(answer, maps=tuple(self._memories.values()), blobs=self._blobs)
+            connection.send(answer, tuple(self._memories))
+        else:
+            connection.send(answer)
+            connection.open = False
+
+    def _cut_off(self, bad: list[tuple[bytes, Malformed]]) -> None:
+        """Ends the connections of clients that wrote nonsense; nobody else is touched."""
+        for client, error in bad:
+            for connection in list(self._listener.connections):
+                if connection.client == client:
+                    self._refuse(connection, error)
+                    self._end(connection)
+
+    def _refuse(self, connection: Connection, error: Malformed) -> None:
+        connection.send(malformed(error))
+        connection.open = False
+        self._serving.refuse("malformed", str(error))
+
+    def _end(self, connection: Connection) -> None:
+        client = connection.client
+        self._listener.end(connection)
+        if client is not None:
+            self._serving.lost(client)
+
+
+def _told(shared: list[SharedBlob]) -> tuple[dict[int, int], tuple[tuple[int, int, int], ...]]:
+    """Each memory once, by its descriptor, with its length; and where the blobs lie in them."""
+    memories: dict[tuple[int, int], int] = {}
+    lengths: dict[int, int] = {}
+    blobs = []
+    for blob in shared:
+        found = os.fstat(blob.fd)
+        fd = memories.setdefault((found.st_dev, found.st_ino), blob.fd)
+        lengths[fd] = blob.map_bytes
+        blobs.append((list(lengths).index(fd), blob.offset, blob.size))
+    return lengths, tuple(blobs)

@@ -1,0 +1,144 @@
+"""An engine in a process of its own: `engine.py DIRECTORY` does what it is told, a line each, and answers in JSON.
+
+Its blocks are 64 KiB in two regions, one for keys and one for values, as paged attention has them. Each source is
+overwritten as soon as its ticket is released.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+from kvberth.client import Client, Ticket
+from kvberth.client.host import HostRegions
+from support.store_memory import content, key_of
+from support.transfer_worker import BLOCK
+
+BLOCKS = 128
+AT_ONCE = 16
+HALF = BLOCK // 2
+
+
+class Engine:
+    """Knows what each block must hold: what is made from its key."""
+
+    def __init__(self, directory: str) -> None:
+        self.pages = np.zeros((2, BLOCKS, HALF // 4), dtype=np.float32)
+        self.bytes = self.pages.view(np.uint8)
+        self.client = Client(directory)
+        self.client.register(list(self.pages), {"model": os.environ.get("MODEL", "m"), "dtype": "float32"})
+
+    def fill(self, block: int, number: int) -> None:
+        data = np.frombuffer(content(key_of(number), BLOCK), dtype=np.uint8)
+        self.bytes[0, block], self.bytes[1, block] = data[:HALF], data[HALF:]
+
+    def right(self, block: int, number: int) -> bool:
+        data = b"".join(self.bytes[part, block].tobytes() for part in (0, 1))
+        return data == content(key_of(number), BLOCK)
+
+    def connect(self, seconds: str = "20") -> dict[str, object]:
+        return {"connected": self.client.wait_connected(float(seconds)), "why": self.client.why}
+
+    def put(self, first: str, count: str, within: str = "20") -> dict[str, int]:
+        told: Counter[str] = Counter()
+        for start in range(int(first), int(first) + int(count), AT_ONCE):
+            numbers = range(start, min(start + AT_ONCE, int(first) + int(count)))
+            ticket = self.offload(numbers, float(within))
+            ticket.wait(60)
+            told.update(str(outcome and outcome.name) for outcome in ticket.outcomes)
+        return dict(told)
+
+    def offload(self, numbers: range, within_s: float = 20.0) -> Ticket:
+        for block, number in enumerate(numbers):
+            self.fill(block, number)
+        ticket = self.client.offload([key_of(number) for number in numbers], range(len(numbers)), within_s=within_s)
+        ticket.wait_released(60)
+        self.bytes[:] = 0xEE
+        return ticket
+
+    def get(self, first: str, count: str) -> dict[str, int]:
+        found = right = wrong = 0
+        for start in range(int(first), int(first) + int(count)):
+            run = self.client.lookup([key_of(start)])
+            loaded = self.client.load(run, [0])
+            good = loaded and self.right(0, start)
+            found, right, wrong = found + len(run), right + bool(good), wrong + (loaded and not good)
+            self.client.release(run)
+        return {"found": found, "right": right, "wrong": wrong}
+
+    def run(self, first: str, count: str) -> dict[str, int]:
+        """The leading run, at once."""
+        numbers = range(int(first), int(first) + int(count))
+        run = self.client.lookup([key_of(number) for number in numbers])
+        loaded = self.client.load(run, range(len(run)))
+        wrong = sum(not self.right(block, number) for block, number in zip(range(loaded), numbers, strict=False))
+        self.client.release(run)
+        return {"found": len(run), "loaded": loaded, "wrong": wrong}
+
+    def hold(self, first: str, count: str) -> dict[str, int]:
+        """Leases, and never releases."""
+        return {"found": len(self.client.lookup([key_of(int(first) + number) for number in range(int(count))]))}
+
+    def pause(self, first: str, count: str) -> dict[str, int]:
+        """Stops itself in the middle of its next copy."""
+        copy = HostRegions.store
+
+        def store(regions: HostRegions, blocks: list[int], arenas: list[np.ndarray], places: list) -> None:
+            half = len(blocks) // 2
+            copy(regions, blocks[:half], arenas, places[:half])
+            HostRegions.store = copy
+            os.kill(os.getpid(), signal.SIGSTOP)
+            copy(regions, blocks[half:], arenas, places[half:])
+
+        HostRegions.store = store
+        return self.put(first, count)
+
+    def storm(self, seconds: str, first: str) -> dict[str, object]:
+        """Offers as fast as it can, without waiting for anything but its own memory."""
+        until, number = time.monotonic() + float(seconds), int(first)
+        tickets, took = [], []
+        while time.monotonic() < until:
+            keys = [key_of(number + at) for at in range(16)]
+            number += 16
+            begin = time.perf_counter()
+            tickets.append(self.client.offload(keys, range(16), within_s=0.5))
+            took.append(time.perf_counter() - begin)
+            if len(tickets) > 64:
+                tickets = [ticket for ticket in tickets if not ticket.settled]
+        settled = all(ticket.wait(20) for ticket in tickets)
+        return {"offered": number - int(first), "settled": settled, "p99_us": sorted(took)[len(took) * 99 // 100] * 1e6}
+
+    def reset(self) -> dict[str, int]:
+        self.client.reset()
+        return {}
+
+    def counts(self) -> dict[str, object]:
+        admitted, outcomes = self.client.counts()
+        return {"admitted": admitted} | {outcome.name: count for outcome, count in outcomes.items()}
+
+    def fork(self) -> dict[str, object]:
+        """A child that lives on must neither keep the lock nor have a cache."""
+        child = os.fork()
+        if child == 0:
+            found = len(self.client.lookup([key_of(0)]))
+            os._exit(7 if found == 0 else 8)
+        return {"status": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}
+
+    def close(self) -> dict[str, int]:
+        self.client.close()
+        return {}
+
+
+def main(directory: str) -> None:
+    engine = Engine(directory)
+    for line in sys.stdin:
+        name, *words = line.split()
+        print(json.dumps(getattr(engine, name)(*words)), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,58 @@
+"""A worker that kills itself before one of its writes into shared memory: `KVBERTH_TEST_WRITES` says before which.
+
+Counted from when an engine has registered: words of headers and of extents, records of the rings, the index.
+"""
+
+import os
+import signal
+
+from kvberth.service import serve
+from kvberth.store.index import Index
+from kvberth.store.memory import StoreMemory
+from kvberth.store.rings import WorkerRings
+from kvberth.transfer_worker.service import SERVICE, main
+from kvberth.transfer_worker.serving import Serving
+from kvberth.transfer_worker.settings import TransferWorkerSettings
+
+_left = int(os.environ["KVBERTH_TEST_WRITES"])
+_counting = False
+
+
+def _fuse(owner: type, name: str) -> None:
+    write = getattr(owner, name)
+
+    def fused(*arguments: object) -> object:
+        global _left
+        _left -= _counting
+        if _left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(*arguments)
+
+    setattr(owner, name, fused)
+
+
+def _begin_with_the_first_engine() -> None:
+    register = Serving.register
+
+    def registered(*arguments: object) -> object:
+        global _counting
+        answer = register(*arguments)
+        _counting = True
+        return answer
+
+    Serving.register = registered
+
+
+if __name__ == "__main__":
+    for owner, name in (
+        (StoreMemory, "set_word"),
+        (StoreMemory, "set_bytes"),
+        (StoreMemory, "set_extent"),
+        (WorkerRings, "grant"),
+        (WorkerRings, "receipt"),
+        (Index, "insert"),
+        (Index, "remove"),
+    ):
+        _fuse(owner, name)
+    _begin_with_the_first_engine()
+    serve(SERVICE, TransferWorkerSettings, main)

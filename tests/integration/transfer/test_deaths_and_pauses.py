@@ -1,0 +1,169 @@
+"""Workers killed and engines paused at any moment: no wrong byte, no false receipt, nothing leaked or waiting on."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from kvberth.store.vineyard_memory import attach
+from kvberth.store.walk import walk
+from support.transfer_worker import RunningWorker, running_engine, running_worker
+from support.vineyardd import RunningVineyardd
+from support.waiting import until
+
+pytestmark = pytest.mark.integration
+HERE = Path(__file__).parent
+MORTAL = HERE / "mortal_worker.py"
+
+
+@pytest.mark.parametrize("writes", [1, 3, 6, 9, 12, 15, 18, 25, 60, 130])
+async def test_a_worker_killed_before_a_write_costs_no_more_than_blocks_that_say_so(
+    daemon: RunningVineyardd, directory: Path, writes: int
+) -> None:
+    async with running_engine(directory) as engine:
+        async with running_worker(directory, MORTAL, KVBERTH_TEST_WRITES=str(writes)) as mortal:
+            await engine.tell("connect")
+            engine.begin("put", 0, 16)
+            async with asyncio.timeout(20):
+                await mortal.process.wait()
+        async with running_worker(directory) as worker:
+            told = await engine.answer()
+            assert sum(told.values()) == 16
+            assert set(told) <= {"STORED", "DEGRADED", "PRESENT"}
+            assert (await engine.tell("connect"))["connected"]
+            got = await engine.tell("get", 0, 16)
+            assert got["wrong"] == 0
+            assert got["right"] >= told.get("STORED", 0)
+            again = await engine.tell("put", 0, 16)
+            assert (again.get("PRESENT", 0), again.get("STORED", 0)) == (got["right"], 16 - got["right"])
+            assert await engine.tell("get", 0, 16) == {"found": 16, "right": 16, "wrong": 0}
+            await adds_up(worker)
+
+
+async def test_an_engine_paused_in_its_copy_past_its_time_writes_into_nobodys_block(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    settings = {"KVBERTH_GRANT_S": "0.5", "KVBERTH_CHECKSUMS": "false"}
+    async with running_worker(directory, **settings) as worker:
+        async with running_engine(directory) as paused, running_engine(directory) as other:
+            await paused.tell("connect")
+            await other.tell("connect")
+            paused.begin("pause", 0, 16)
+            await paused.stopped()
+            await until(lambda: quarantined(worker))
+            assert await other.tell("put", 1000, 400) == {"STORED": 400}, "under pressure: everything is cut anew"
+            paused.signal(signal.SIGCONT)
+            told = await paused.answer()
+            assert told.get("EXPIRED", 0) > 0
+            assert sum(told.values()) == 16
+            for engine in (paused, other):
+                got = await engine.tell("get", 1000, 400)
+                assert got["wrong"] == 0
+                assert got["right"] > 100
+            assert (await other.tell("get", 0, 16))["wrong"] == 0
+            await until(lambda: not_quarantined(worker))
+            await adds_up(worker)
+
+
+async def test_a_worker_restarted_while_an_engine_is_paused_in_its_copy_keeps_its_slots_apart(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_engine(directory) as paused, running_engine(directory) as other:
+        async with running_worker(directory, KVBERTH_CHECKSUMS="false"):
+            await paused.tell("connect")
+            await other.tell("connect")
+            paused.begin("pause", 0, 16)
+            await paused.stopped()
+        async with running_worker(directory, KVBERTH_CHECKSUMS="false") as worker:
+            await until(lambda: quarantined(worker))
+            assert (await other.tell("connect"))["connected"]
+            assert await other.tell("put", 1000, 400) == {"STORED": 400}
+            paused.signal(signal.SIGCONT)
+            told = await paused.answer()
+            assert sum(told.values()) == 16
+            got = await other.tell("get", 1000, 400)
+            assert got["wrong"] == 0
+            assert got["right"] > 100
+            got = await paused.tell("get", 0, 16)
+            assert got["wrong"] == 0
+            assert got["right"] >= told.get("STORED", 0)
+            await until(lambda: not_quarantined(worker))
+            await adds_up(worker)
+
+
+async def test_no_block_is_called_stored_while_the_daemon_does_not_answer(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_worker(directory) as worker, running_engine(directory) as engine:
+        await engine.tell("connect")
+        assert await engine.tell("put", 0, 8) == {"STORED": 8}
+        await daemon.freeze()
+        assert await engine.tell("put", 8, 8) == {"DEGRADED": 8}
+        daemon.thaw()
+        await until(lambda: stores(engine, 8, 8), what="a block stored again")
+        assert (await engine.tell("get", 0, 16))["wrong"] == 0
+        await adds_up(worker)
+
+
+async def test_three_times_what_the_store_takes_is_refused_at_once_and_never_above_the_budget(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    budget = 4 << 20
+    async with running_worker(directory, KVBERTH_BUDGET_MIB="4") as worker:
+        async with running_engine(directory) as one, running_engine(directory) as two:
+            for engine in (one, two):
+                await engine.tell("connect")
+            for first, engine in ((0, one), (10**6, two)):
+                engine.begin("storm", 3, first)
+            watching = asyncio.create_task(most_used(worker))
+            for engine in (one, two):
+                told = await engine.answer()
+                assert told["settled"]
+            watching.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await watching
+            now = await worker.metrics()
+            assert now["kvberth_transfer_over_budget"] == 0
+            assert now["kvberth_transfer_used_bytes.budget"] == budget
+            assert now["kvberth_transfer_outcomes.queue_full"] > now["kvberth_transfer_outcomes.stored"] > 100
+            for engine in (one, two):
+                counts = await engine.tell("counts")
+                assert counts.pop("admitted") == sum(counts.values())
+            assert (await one.tell("get", 0, 200))["wrong"] == 0
+            await adds_up(worker)
+
+
+async def most_used(worker: RunningWorker) -> None:
+    """Looks as a third one, while engines do their worst, at what their words and the headers say."""
+    while True:
+        now = await worker.metrics()
+        used = now["kvberth_transfer_used_bytes.queued"] + now["kvberth_transfer_used_bytes.granted"]
+        assert used <= now["kvberth_transfer_used_bytes.budget"]
+        assert now["kvberth_store_faults"] == 0
+        await asyncio.sleep(0.05)
+
+
+async def quarantined(worker: RunningWorker) -> bool:
+    return await worker.metric("kvberth_store_slots_bytes.quarantined") > 0
+
+
+async def not_quarantined(worker: RunningWorker) -> bool:
+    return await worker.metric("kvberth_store_slots_bytes.quarantined") == 0
+
+
+async def stores(engine: object, first: int, count: int) -> bool:
+    told = await engine.tell("put", first, count)
+    return set(told) <= {"STORED", "PRESENT"}
+
+
+async def adds_up(worker: RunningWorker) -> None:
+    """The books hold, and a walk of the memory finds the same."""
+    now = await worker.metrics()
+    assert now["kvberth_store_faults"] == 0
+    assert now["kvberth_transfer_over_budget"] == 0
+    held = attach(worker.directory / "vineyard.sock", worker.directory / "store.json")
+    try:
+        assert walk(held.memory).complaints == ()
+    finally:
+        held.close()
