@@ -1,4 +1,4 @@
-"""Writes what users and other languages read of the messages: JSON Schema files, AsyncAPI document, tables of the docs.
+"""Writes what follows from the messages: JSON Schema files, AsyncAPI document, tables of the docs, users of NATS.
 
 Run as ``python -m kvberth_schemas.publish`` in the source tree; with ``--check`` it writes nothing and says which files
 are out of date. Events, wants and answers are described as they are written (every field present), requests as they may
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from kvberth_schemas import asyncapi, tables
+from kvberth_schemas import asyncapi, natsconf, tables
 from kvberth_schemas.alive import Alive
 from kvberth_schemas.channels import ALIVE
 from kvberth_schemas.registry import EVENTS, REQUESTS, WANTS
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 def _wanted(repository: Path) -> dict[str, str]:
     schemas = {f"{_JSON}/{name}": text for name, text in documents().items()}
     page = (repository / _DOCS).read_text(encoding="utf-8")
-    return schemas | {_ASYNCAPI: asyncapi.document(), _DOCS: tables.refresh(page)}
+    return schemas | {_ASYNCAPI: asyncapi.document(), _DOCS: tables.refresh(page)} | natsconf.files()
 
 
 def _foreign(repository: Path, wanted: dict[str, str]) -> list[str]:

@@ -30,7 +30,7 @@ class NatsServer:
 
     def __init__(self, directory: Path) -> None:
         self.store = directory / "store"
-        self._log = directory / "nats-server.log"
+        self.log = directory / "nats-server.log"
         self.port = free_port()
         self.process: asyncio.subprocess.Process | None = None
 
@@ -43,11 +43,15 @@ class NatsServer:
         assert self.process is not None
         return self.process.pid
 
+    @property
+    def arguments(self) -> list[str]:
+        """Of its command line."""
+        return ["-js", "-a", "127.0.0.1", "-p", str(self.port), "-sd", str(self.store), "-l", str(self.log)]
+
     async def start(self) -> None:
         """Start it on its port and store, and wait until it greets."""
         self.store.mkdir(parents=True, exist_ok=True)
-        arguments = ["-js", "-a", "127.0.0.1", "-p", str(self.port), "-sd", str(self.store), "-l", str(self._log)]
-        self.process = await asyncio.create_subprocess_exec(str(find_nats_server()), *arguments)
+        self.process = await asyncio.create_subprocess_exec(str(find_nats_server()), *self.arguments)
         try:
             async with asyncio.timeout(_START_S):
                 while not await self._greets(self.process):  # noqa: ASYNC110 - no event tells that a server greets
@@ -93,7 +97,7 @@ class NatsServer:
 
     async def _greets(self, process: asyncio.subprocess.Process) -> bool:
         if process.returncode is not None:
-            raise RuntimeError(f"nats-server ended with {process.returncode}; see {self._log}")
+            raise RuntimeError(f"nats-server ended with {process.returncode}; see {self.log}")
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:

@@ -14,10 +14,12 @@ from nats.aio.msg import Msg
 from kvberth.bus.background import Background, Work
 from kvberth.bus.errors import BusError, SessionLost
 from kvberth.bus.lifetime import Lifetime
+from kvberth.bus.login import options
 from kvberth.bus.metrics import Metrics
 from kvberth.bus.session import Session, abandon, cancellable
 from kvberth.bus.settings import BusSettings
 from kvberth_schemas import names
+from kvberth_schemas.rights import inbox
 
 _log = structlog.stdlib.get_logger(__name__)
 _SLICES = 4
@@ -90,11 +92,11 @@ class Connection(Background):
             lifetime.end("the connection was closed by the server or its silence")
 
         settings = self._settings
-        service = f"{settings.service}-{names.encode(settings.instance)}".replace("=", "_")
         await client.connect(
             settings.url,
             name=f"{settings.service}/{settings.instance}",
-            inbox_prefix=f"_INBOX_{service}",
+            inbox_prefix=f"{inbox(settings.service)}.{names.encode(settings.instance)}",  # its key hears no other's
+            **options(settings),
             allow_reconnect=False,  # a lost connection is replaced, see session.py
             max_reconnect_attempts=-1,  # while the server is absent: try for ever
             reconnect_time_wait=settings.reconnect_wait_s,  # type: ignore[arg-type] # nats-py sleeps any float

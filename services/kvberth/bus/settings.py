@@ -1,8 +1,23 @@
 """Who speaks on a bus, where it is, and how patient he is."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
 
 from kvberth_schemas.subjects import Service
+
+
+class Reached(Protocol):
+    """What a service's own settings say about its bus."""
+
+    @property
+    def nats_url(self) -> str: ...
+    @property
+    def nats_nkey_file(self) -> Path | None: ...
+    @property
+    def nats_tls_ca(self) -> Path | None: ...
+    @property
+    def instance(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +30,10 @@ class BusSettings:
     instance: str
     """Tells instances of one service apart, for people: rows belong to (service, node)."""
     node: str | None = None
+    nkey_file: Path | None = None
+    """File with the seed of the key that it signs in with, read at every connect; None: without."""
+    tls_ca: Path | None = None
+    """File with the certificates that the server's own must be signed by; None: those of this machine."""
     term: int = 0
     """Grows with every start (bare) or change of the Lease (Kubernetes): the higher term is the rightful writer."""
 
@@ -31,6 +50,19 @@ class BusSettings:
     """How often the streams' creation times are asked for."""
     heartbeat_s: float = 1.0
     """How often a silent consumer has to say that it lives; three missed ones end it."""
+
+    @classmethod
+    def of(cls, settings: Reached, service: Service, *, node: str | None = None, term: int = 0) -> Self:
+        """Give the settings of a service's bus by its own settings."""
+        return cls(
+            url=settings.nats_url,
+            nkey_file=settings.nats_nkey_file,
+            tls_ca=settings.nats_tls_ca,
+            service=service,
+            instance=settings.instance,
+            node=node,
+            term=term,
+        )
 
     @property
     def source(self) -> str:

@@ -78,6 +78,11 @@ ENTRIES: Final = {
         _OBJECTS,
         "Follow the events: first the last one of every subject, then what comes. End with Ctrl-C.",
     ),
+    "keys": Entry(
+        "keys:keys",
+        _CLUSTER,
+        "Make the keys with which services sign in at NATS: secret seeds, and their public keys for the server.",
+    ),
     "preflight": Entry(
         "preflight.command:preflight",
         _CLUSTER,

@@ -52,9 +52,21 @@ async def connected(layout: Layout, within_s: float = CONNECT_WITHIN_S) -> Async
         CommandError: nobody answers there.
     """
     url = nats_url(layout)
-    async with Bus(BusSettings(url=url, service=Service.CLI, instance=f"cli-{os.getpid()}")) as bus:
+    settings = BusSettings(
+        url=url,
+        nkey_file=_file("KVBERTH_NATS_NKEY_FILE"),
+        tls_ca=_file("KVBERTH_NATS_TLS_CA"),
+        service=Service.CLI,
+        instance=f"cli-{os.getpid()}",
+    )
+    async with Bus(settings) as bus:
         await _until_connected(bus, url, within_s)
         yield bus
+
+
+def _file(variable: str) -> Path | None:
+    named = os.environ.get(variable)
+    return Path(named).expanduser() if named else None
 
 
 async def _until_connected(bus: Bus, url: str, within_s: float) -> None:

@@ -43,9 +43,7 @@ async def main(context: Context) -> None:
     """
     settings = context.settings
     with claimed(claim_of(settings), time.time()) as term:
-        bus_settings = BusSettings(
-            url=settings.nats_url, service=Service.NODE_AGENT, instance=settings.instance, node=settings.node, term=term
-        )
+        bus_settings = BusSettings.of(settings, Service.NODE_AGENT, node=settings.node, term=term)
         async with open_watches() as watches, Bus(bus_settings, context.telemetry) as bus:
             await _Agent(context, watches, bus).run()
 

@@ -68,7 +68,7 @@ async def _bare(edge: Edge) -> AsyncIterator[Means]:
 async def place(context: Context, term: int, kinds: Sequence[WantKind], make: Make) -> None:
     """Place caches under one term, with the means that `make` gives; `kinds` are the wants that they write."""
     settings = context.settings
-    bus_settings = BusSettings(url=settings.nats_url, service=Service.PLACEMENT, instance=settings.instance, term=term)
+    bus_settings = BusSettings.of(settings, Service.PLACEMENT, term=term)
     async with Bus(bus_settings, context.telemetry) as bus:
         await bus.declare()
         async with (

@@ -83,12 +83,7 @@ class _Watcher:
         await self._election.run(self._speak)
 
     async def _speak(self, leadership: Leadership) -> None:
-        settings = BusSettings(
-            url=self._settings.nats_url,
-            service=Service.POD_WATCHER,
-            instance=self._settings.instance,
-            term=leadership.term,
-        )
+        settings = BusSettings.of(self._settings, Service.POD_WATCHER, term=leadership.term)
         patterns = [events_of(entity) for entity in _ENTITIES]
         async with Bus(settings, self._context.telemetry) as bus:
             async with bus.view(patterns) as view:

@@ -35,6 +35,15 @@ def _url_with(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _readable(path: Path) -> Path:
+    path = path.expanduser()
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ValueError(f"should be a file that can be read ({error.strerror})") from error
+    return path
+
+
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -57,6 +66,12 @@ class ServiceSettings(BaseSettings):
 
     nats_url: Annotated[str, _url_with("nats", "tls", "ws", "wss")] = "nats://127.0.0.1:4222"
     """URL of the NATS server. Default: a server on this machine. One is enough: a cluster names its others."""
+
+    nats_nkey_file: Annotated[Path, AfterValidator(_readable)] | None = None
+    """File with the seed of the nkey that this service signs in with. Default none: a server that asks for nothing."""
+
+    nats_tls_ca: Annotated[Path, AfterValidator(_readable)] | None = None
+    """File with the PEM certificates that the NATS server's must be signed by. Default: TLS only for a `tls://` URL."""
 
     state: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
         Path("~/.local/state/kvberth"), validate_default=True

@@ -6,7 +6,7 @@ import shutil
 import jsonschema
 import pytest
 
-from kvberth_schemas import publish, tables
+from kvberth_schemas import natsconf, publish, tables
 from kvberth_schemas.registry import EVENTS, WANTS
 
 
@@ -30,8 +30,8 @@ def test_every_registered_event_and_want_has_a_file():
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the published files, for tests that spoil them."""
-    for name in ("schemas/asyncapi.yaml", "docs/events.md"):
-        (tmp_path / name).parent.mkdir()
+    for name in ("schemas/asyncapi.yaml", "docs/events.md", *natsconf.FILES):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(publish.REPOSITORY / name, tmp_path / name)
     shutil.copytree(publish.REPOSITORY / "schemas" / "json", tmp_path / "schemas" / "json")
     return tmp_path

@@ -145,6 +145,16 @@ def test_a_secret_is_never_shown(monkeypatch):
     assert "hunter2" not in " ".join(faults())
 
 
+@pytest.mark.parametrize("variable", ["KVBERTH_NATS_NKEY_FILE", "KVBERTH_NATS_TLS_CA"])
+def test_a_file_for_the_bus_that_can_not_be_read_is_named_at_the_start_and_never_shown(tmp_path, monkeypatch, variable):
+    monkeypatch.setenv(variable, str(tmp_path / "none"))
+    (sentence,) = faults()
+    assert sentence.startswith(variable)
+    assert "should be a file that can be read (No such file or directory)" in sentence
+    (tmp_path / "none").write_text("secret")
+    assert "secret" not in repr(load_settings(ServiceSettings))
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [("a: [", "is no YAML"), ("- a\n- b\n", "should be one mapping"), ("1: a\n", "should be one mapping")],

@@ -155,9 +155,7 @@ def _writer(bus: Bus, node: Node) -> Writer:
 
 
 def _bus_settings(settings: RunnerSettings, term: int) -> BusSettings:
-    return BusSettings(
-        url=settings.nats_url, service=Service.RUNNER, instance=settings.instance, node=settings.node, term=term
-    )
+    return BusSettings.of(settings, Service.RUNNER, node=settings.node, term=term)
 
 
 def _deposed(node: str) -> str:

@@ -31,12 +31,7 @@ async def main(context: ServiceContext[SchedulerSettings]) -> None:
     with await in_thread(lambda: _open_store(context.settings), "reading the state directory") as store:
         for problem in store.problems:
             _log.error(problem)
-        bus_settings = BusSettings(
-            url=context.settings.nats_url,
-            service=Service.SCHEDULER,
-            instance=context.settings.instance,
-            term=store.term,
-        )
+        bus_settings = BusSettings.of(context.settings, Service.SCHEDULER, term=store.term)
         async with Bus(bus_settings, context.telemetry) as bus:
             await _schedule(context, store, bus)
 
