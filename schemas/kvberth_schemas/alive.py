@@ -7,8 +7,11 @@ from kvberth_schemas.model import Message
 ALIVE_PERIOD_S = 1.0
 """How often a writer says that it is alive."""
 
-FRESH_FOR_S = 5.0
-"""How long a writer's word counts after its last complete sign of life, by the reader's own monotonic clock."""
+FRESH_FOR_S = 4.5
+"""How long a writer's word counts after its last complete sign of life, by the reader's own monotonic clock.
+
+Somewhat less than the 5 s within which a reader has to say that it is unknown: it must notice and say it, too.
+"""
 
 
 class Alive(Message):

@@ -40,7 +40,7 @@ class Liveness(Participant):
         self._fresh: frozenset[Pair] = frozenset()
 
     def fresh(self, service: Service, node: str | None = None) -> bool:
-        """Whether an instance said within 5 s that everything it says is in the stream that we read, too."""
+        """Whether an instance said within `FRESH_FOR_S` that everything it says is in the stream that we read, too."""
         return self._pulses.is_fresh((service, node), self._streams.events_created, self._now())
 
     def age_s(self, service: Service, node: str | None = None) -> float | None:

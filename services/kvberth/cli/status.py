@@ -31,6 +31,7 @@ from kvberth.cli.overview import (
     silence_lines,
     told_lines,
 )
+from kvberth.cli.vouched import vouched
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import Entity, Service
 
@@ -114,6 +115,7 @@ def status(
 
 def render(overview: Overview, now: datetime) -> RenderableType:
     """Draw the tables."""
+    overview = vouched(overview)
     tables: list[RenderableType] = [
         kvcache_table(overview, now),
         *(Text(line) for line in told_lines(overview)),

@@ -122,6 +122,14 @@ class PathFact:
 
 
 @dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command printed, and when it was given."""
+
+    began: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A moment to which later ones are compared."""
 
@@ -158,6 +166,8 @@ class Facts:
     """By target; a text says why it can't be had."""
     readiness: Mapping[str, Readiness | str] = field(default_factory=dict)
     logs: Mapping[str, Sequence[str] | str] = field(default_factory=dict)
+    printed: Sequence[Printed] = ()
+    """What each `kvberth status` printed that has ended."""
     marks: Mapping[str, Mark] = field(default_factory=dict)
     begun: int = 0
     """From which message on counts what names no mark."""

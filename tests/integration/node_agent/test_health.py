@@ -1,6 +1,7 @@
 """What is said of the health of real daemons, whatever becomes of them."""
 
 import asyncio
+import os
 import socket
 import time
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.node_agent.proving import OwnLag, proving, proxied
+from integration.vineyard.witnessed import witness
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import SLOW_CALL_S, Failed, Late, NoEvidence, Proven
 from kvberth.scenario.backend.fault_proxy import Fault
@@ -148,6 +150,13 @@ async def test_what_our_own_loop_was_late_is_not_taken_for_the_daemons_time(daem
             assert (seen.call_s >= SLOW_CALL_S) == slow
         assert lag.discarded == 0  # no deadline was missed
         await prober.aclose()
+
+
+async def test_behind_a_fault_proxy_the_official_client_gets_its_descriptors(daemon):
+    data = os.urandom(5000)
+    async with proxied(daemon.path):
+        blob = await witness(daemon.path, "put", data.hex())
+        assert await witness(daemon.path, "get", blob) == data.hex()
 
 
 async def test_a_silent_socket_is_hung_and_one_that_resets_is_gone(daemon):

@@ -92,13 +92,13 @@ def subject(instance: str = "x") -> AliveSubject:
     return AliveSubject(Service.NODE_AGENT, instance, "a")
 
 
-def test_a_pair_is_fresh_for_five_seconds_after_its_last_complete_word():
+def test_a_pair_that_falls_silent_is_stale_early_enough_to_be_called_unknown_within_five_seconds():
     pulses = Pulses()
     pulses.hear(subject(), beat(), 100.0)
-    assert pulses.is_fresh(AGENT, CREATED, 105.0)
-    assert not pulses.is_fresh(AGENT, CREATED, 105.1)
-    assert pulses.fresh(CREATED, 105.0) == {AGENT}
-    assert pulses.fresh(CREATED, 105.1) == frozenset()
+    assert pulses.is_fresh(AGENT, CREATED, 104.5)
+    assert not pulses.is_fresh(AGENT, CREATED, 104.6)
+    assert pulses.fresh(CREATED, 104.5) == {AGENT}
+    assert pulses.fresh(CREATED, 104.6) == frozenset()
 
 
 def test_an_incomplete_word_is_a_sign_of_life_and_no_more():

@@ -294,6 +294,18 @@ def test_silent_services_are_named_first():
     assert silence_lines(Overview()) == []
 
 
+def test_what_a_silent_placement_said_of_health_is_shown_as_unknown_with_the_last_proof():
+    rows = (NodeRow(node="a", state="serving", health="Proven", last_proof=NOW),)
+    conditions = (said("Accepted"), said("Healthy", reason="Proven"), said("Ready"))
+    messages = spec(), status(*conditions, rows=rows)
+    lines = drawn(*messages, silent={"placement": 6.0})
+    assert cells(lines, "kv")[3:6] == ["a (unknown)", "Unknown (PlacementSilent)", "Unknown (PlacementSilent)"]
+    assert any("bytes last came back on a at 2026-01-02T03:04:05Z" in line for line in lines)
+    assert cells(drawn(*messages, silent={"scheduler": 6.0}), "kv")[3:6] == ["a (serving)", "True", "True"]
+    document = Overview.of(messages, {"placement": 6.0}).document()
+    assert document["kvcaches"][0]["status"] == dumped(messages[1])  # as it was on the bus, beside who is silent
+
+
 def test_names_with_brackets_are_shown_as_they_are():
     lines = drawn(node("a", ready=False, why="[/red] is no tag"))
     assert "not ready: [/red] is no tag" in cells(lines, "a")

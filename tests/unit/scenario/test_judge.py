@@ -7,10 +7,22 @@ from typing import Any
 
 import pytest
 
-from kvberth.scenario.facts import Answer, Facts, Heard, Life, Mark, PathFact, Place, Readiness, Sample, Verdict
+from kvberth.scenario.facts import (
+    Answer,
+    Facts,
+    Heard,
+    Life,
+    Mark,
+    PathFact,
+    Place,
+    Printed,
+    Readiness,
+    Sample,
+    Verdict,
+)
 from kvberth.scenario.format import Expectation
 from kvberth.scenario.judge import judge
-from kvberth_schemas.events import KVCacheStatusV1
+from kvberth_schemas.events import KVCacheStatusV1, NodeRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -310,3 +322,78 @@ def test_who_lived_when_a_window_began_is_no_life_of_the_window() -> None:
     assert verdict(expectation, facts(lives=(ENGINE,))).holds is False
     assert verdict(expectation, facts(lives=(ENGINE,), lived=(ENGINE,))).holds is True
     assert verdict(expectation, facts(lives=(ENGINE, replace(ENGINE, pid=21)), lived=(ENGINE,))).holds is False
+
+
+MARKED = {"m": Mark(NOW, 0)}
+
+
+def told(at: float, reason: str = "Hung") -> Heard:
+    since = (NOW + timedelta(seconds=at)).isoformat()
+    said = {"type": "Healthy", "status": "False", "reason": reason, "message": "x", "since": since}
+    return heard("kvcache.status", at, body={"conditions": [said]})
+
+
+@pytest.mark.parametrize(("at", "holds"), [(1.9, True), (2.1, False)])
+def test_what_was_said_counts_by_its_own_time_however_late_it_is_looked_at(at: float, holds: bool) -> None:
+    late = facts([heard("cache.health", at), told(at)], marks=MARKED)
+    late = replace(late, at=NOW + timedelta(seconds=60))
+    event = verdict({"event": {"type": "cache.health", "since": "m", "by": "2s"}}, late)
+    condition = verdict({"condition": {"kvcache": "kv", "type": "Healthy", "since": "m", "by": "2s"}}, late)
+    assert (event.holds, condition.holds) == (holds, holds)
+    assert ("2.100 s after the mark" in event.seen) is not holds
+
+
+def test_a_condition_since_a_mark_was_so_whatever_was_said_later() -> None:
+    said = facts([told(1.0, "Hung"), told(2.0, "Stale")], marks=MARKED, placement_known=False)
+    for reason, holds in (("Hung", True), ("Stale", True), ("Full", False)):
+        wanted = {"kvcache": "kv", "type": "Healthy", "reason": reason, "since": "m"}
+        assert verdict({"condition": wanted}, said).holds is holds
+    assert not verdict({"condition": {"kvcache": "other", "type": "Healthy", "since": "m"}}, said).holds
+
+
+@pytest.mark.parametrize(("by", "holds"), [("3s", True), ("1s", False)])
+def test_an_order_may_have_to_be_done_in_some_time(by: str, holds: bool) -> None:
+    said = facts([heard("socket.ready", 10.0), heard("cache.health", 12.0)])
+    order = {"events": [{"type": "socket.ready"}, {"type": "cache.health"}], "by": by}
+    assert verdict({"order": order}, said).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("wanted", "holds"),
+    [
+        ({"health": {"a": "Hung"}}, True),
+        ({"health": {"a": "Proven"}}, False),
+        ({"health": {"b": "Hung"}}, False),
+        ({"proofs": {"a": "2s"}, "since": "m"}, True),
+        ({"proofs": {"a": "1s"}, "since": "m"}, False),
+        ({"proofs": {"b": "2s"}, "since": "m"}, False),
+    ],
+)
+def test_a_row_tells_health_and_the_time_of_the_last_proof(wanted: dict[str, Any], holds: bool) -> None:
+    proof = NOW - timedelta(seconds=1.5)
+    rows = (NodeRow(node="a", state="serving", health="Hung", last_proof=proof), NodeRow(node="b", state="starting"))
+    status = KVCacheStatusV1(
+        uid="u",
+        name="kv",
+        namespace="default",
+        observed_generation=1,
+        term=1,
+        wanted_replicas=1,
+        engines=0,
+        engines_served=0,
+        nodes=rows,
+        conditions=(),
+        moved="",
+    )
+    assert verdict({"status": {"kvcache": "kv", **wanted}}, facts(statuses=(status,), marks=MARKED)).holds is holds
+
+
+def test_what_the_status_command_prints_counts_by_when_it_was_given() -> None:
+    runs = [Printed(NOW + timedelta(seconds=at), f"kv  {word}") for at, word in ((-1.0, "old"), (1.0, "a"), (3.0, "b"))]
+    found = facts(printed=runs, marks=MARKED)
+    assert verdict({"cli": {"line": "^kv +b$"}}, found).holds
+    assert verdict({"cli": {"line": "kv +a"}}, found).holds is False
+    assert verdict({"cli": {"line": "kv +a", "since": "m"}}, found).holds
+    assert verdict({"cli": {"line": "old", "since": "m"}}, found).holds is False
+    assert verdict({"cli": {"line": "b$", "since": "m", "by": "2s"}}, found).holds is False
+    assert verdict({"cli": {"line": "kv"}}, facts()).holds is None

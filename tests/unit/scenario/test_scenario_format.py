@@ -44,6 +44,22 @@ SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), ROOT / "tests/i
             "steps: [{mark: before}, {expect: {same: bfore}}]",
             "step 2 looks back to the mark 'bfore', which no earlier step sets; did you mean 'before'?",
         ),
+        (
+            "steps: [{expect: {event: {type: pod.gone, by: 2s}}}]",
+            "steps[0].expect[0].event: 'by' counts from a mark; name it by 'since'",
+        ),
+        (
+            "steps: [{mark: m}, {expect: {order: {events: [{}, {}], by: linger + 1s}}}]",
+            "steps[1].expect[0].order.by: 'linger + 1s' names a wait; by a message's own time a bound is written out",
+        ),
+        (
+            "steps: [{expect: {status: {kvcache: x, proofs: {l20-a: 2s}}}}]",
+            "steps[0].expect[0].status: 'proofs' and 'since' belong together",
+        ),
+        (
+            "steps: [{expect: {status: {kvcache: x, health: {l20-z: Hung}}}}]",
+            "names the node 'l20-z', which this scenario",
+        ),
         ("steps: [{cordon: l20-a, needs: gat}]", "step 1 needs 'gat', which is not known; known are gate,"),
         ("steps: [{cordon: l20-a, requires: kubernets}]", "did you mean 'kubernetes'?"),
         ("steps: [{mark: m}, {expect: {same: m, needs: gat}}]", "step 2 needs 'gat'"),

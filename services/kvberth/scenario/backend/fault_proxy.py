@@ -192,8 +192,8 @@ async def _receive(sock: socket.socket) -> tuple[bytes, list[int]]:
 
 
 async def _send(sock: socket.socket, data: bytes, fds: list[int]) -> None:
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    sent = 0
-    if rights:
-        sent = sock.sendmsg([data], rights)  # a stream that is full ends the connection: the tests send little
-    await asyncio.get_running_loop().sock_sendall(sock, memoryview(data)[sent:])
+    """Send descriptors with the last byte: what was sent before them was read together with them, and must not be."""
+    await asyncio.get_running_loop().sock_sendall(sock, memoryview(data)[: -1 if fds else None])
+    if fds:
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
+        sock.sendmsg([data[-1:]], [rights])  # a stream that is full ends the connection: who tells stories sends little

@@ -1,6 +1,7 @@
 """Puts fault proxies before the sockets of caches and before NATS, on the machine that they are on."""
 
 import asyncio
+import os
 import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from kvberth.scenario.backend.probes import SOCKET
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.format import verbs
 
-_REAL = "behind-a-fault.sock"
+_REAL, _NEW = "behind-a-fault.sock", "fault.sock"
 _DIAL_S = 1.0
 
 
@@ -44,9 +45,9 @@ class Faults:
     def _interpose(self, path: Path) -> FaultProxy:
         real = path.with_name(_REAL)
         try:
-            path.rename(real)  # who listens there goes on listening, whatever the name
-            listener = socket.socket(socket.AF_UNIX)
-            listener.bind(str(path))
+            os.link(path, real)  # who listens there goes on listening, whatever the name
+            listener = _listening(path.with_name(_NEW))
+            path.with_name(_NEW).rename(path)  # at no moment is there no socket
         except OSError as error:
             raise ScenarioError(f"no fault can be put before {path}: {error}") from error
 
@@ -55,6 +56,17 @@ class Faults:
             real.unlink(missing_ok=True)
 
         return FaultProxy(listener, lambda: dial_unix(real), left)
+
+
+def _listening(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 class BusProxy:

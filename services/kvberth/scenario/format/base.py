@@ -22,6 +22,12 @@ def _duration(text: str) -> str:
     return text
 
 
+def _exact(text: str) -> str:
+    if durations.names_in(text):
+        raise ValueError(f"'{text}' names a wait; by a message's own time a bound is written out, such as 2s")
+    return text
+
+
 def one_or_more(value: object) -> object:
     """Let one thing stand for a list of one."""
     return value if isinstance(value, list) else [value]
@@ -32,6 +38,9 @@ Regex = Annotated[str, AfterValidator(_regex), Field(examples=["relocated from l
 
 Duration = Annotated[str, AfterValidator(_duration), Field(examples=["5s", "500ms", "node_lost + 10s"])]
 """A time span: ``5s``, ``500ms``, ``2m``, ``1h``, a name from ``time:``, or a sum or difference of them."""
+
+ExactDuration = Annotated[Duration, AfterValidator(_exact)]
+"""A time span that is written out, and so never shortened: ``2s``."""
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Names = Annotated[list[Name], BeforeValidator(one_or_more, json_schema_input_type=Name | list[Name])]
@@ -75,6 +84,11 @@ HowMany = Annotated[Count, BeforeValidator(_count, json_schema_input_type=_Exact
 
 SOME = Count(at_least=1, at_most=None)
 """At least one."""
+
+
+def timed(since: str | None, by: str | None) -> str:
+    """Say after which mark, and how long after it at most."""
+    return (f", at most {by} after '{since}'" if by else f" since '{since}'") if since else ""
 
 
 class OneOf(Part):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kvberth.scenario.format import fields as bodies
-from kvberth.scenario.format.base import SOME, HowMany, Name, OneOf, Part, Regex
+from kvberth.scenario.format.base import SOME, ExactDuration, HowMany, Name, OneOf, Part, Regex, timed
 from kvberth_schemas.registry import EVENTS, WANTS
 
 
@@ -107,10 +107,18 @@ class EventSeen(EventMatch):
     """How many; default: at least one."""
     since: Name | None = None
     """Only what was said after that mark; default: everything (in a ``during``: since it began)."""
+    by: ExactDuration | None = None
+    """Only what was said at most so long after that mark, by the message's own time."""
+
+    @model_validator(mode="after")
+    def _by_since(self) -> Self:
+        if self.by and not self.since:
+            raise ValueError("'by' counts from a mark; name it by 'since'")
+        return self
 
     def __str__(self) -> str:
         """Say it."""
-        return f"{self.count} x {super().__str__()}" + (f" since '{self.since}'" if self.since else "")
+        return f"{self.count} x {super().__str__()}" + timed(self.since, self.by)
 
 
 class InOrder(Part):
@@ -118,7 +126,10 @@ class InOrder(Part):
 
     events: list[EventMatch] = Field(min_length=2)
     since: Name | None = None
+    by: ExactDuration | None = None
+    """The last of them at most so long after the first, by their own times."""
 
     def __str__(self) -> str:
         """Say it."""
-        return "in this order: " + "; then ".join(map(str, self.events))
+        told = "in this order: " + "; then ".join(map(str, self.events))
+        return told + (f", all in {self.by}" if self.by else "")

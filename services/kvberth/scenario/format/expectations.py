@@ -7,7 +7,16 @@ from pydantic import BeforeValidator, Field
 from kvberth.scenario.format.base import Duration, Name, Names, OneOf, one_or_more
 from kvberth.scenario.format.events import EventSeen, InOrder
 from kvberth.scenario.format.lives import AnyIdentity, Lives, Reaches, StartOrder
-from kvberth.scenario.format.machine import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, ReadyIs, SocketIs
+from kvberth.scenario.format.machine import (
+    CliSays,
+    LogSays,
+    MemoryIs,
+    MetricIs,
+    PathIs,
+    ProcessIs,
+    ReadyIs,
+    SocketIs,
+)
 from kvberth.scenario.format.states import Caches, ConditionOf, Engines, NodeIs, StatusOf
 
 
@@ -36,6 +45,7 @@ class Expectation(OneOf):
     ready: ReadyIs | None = None
     log: LogSays | None = None
     memory: MemoryIs | None = None
+    cli: CliSays | None = None
     reaches: Reaches | None = None
     not_: "Expectation | None" = Field(None, alias="not")
     """The expectation below does not hold."""

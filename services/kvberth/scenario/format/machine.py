@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from kvberth.scenario.format.base import SOME, Count, HowMany, Name, Part, Regex
+from kvberth.scenario.format.base import SOME, Count, ExactDuration, HowMany, Name, Part, Regex, timed
 from kvberth.scenario.format.targets import AnyTarget
 
 _ONE = Count(at_least=1, at_most=1)
@@ -112,6 +112,27 @@ class LogSays(Part):
         return f"{self.count} lines '{self.line}' in the log of {self.of}" + (
             f" since '{self.since}'" if self.since else ""
         )
+
+
+class CliSays(Part):
+    """What `kvberth status` prints, run as a user would: anew while this is waited for."""
+
+    line: Regex
+    """Found in one line of it."""
+    since: Name | None = None
+    """It was found after that mark, whatever was printed later."""
+    by: ExactDuration | None = None
+    """By a command that was given at most so long after that mark."""
+
+    @model_validator(mode="after")
+    def _by_since(self) -> Self:
+        if self.by and not self.since:
+            raise ValueError("'by' counts from a mark; name it by 'since'")
+        return self
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"'kvberth status' prints '{self.line}'" + timed(self.since, self.by)
 
 
 class MemoryIs(Part):

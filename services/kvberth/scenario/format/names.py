@@ -22,7 +22,7 @@ def nodes_named(value: object) -> Iterator[str]:
         if isinstance(value, NodeIs) and value.exists:
             yield value.name
         if isinstance(value, StatusOf):
-            yield from value.states
+            yield from (*value.states, *value.health, *value.proofs)
         if isinstance(value, EventMatch):
             yield from _in_message(value)
         for name in type(value).model_fields:

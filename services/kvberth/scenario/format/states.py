@@ -1,10 +1,10 @@
 """What may be expected of the last states on the bus: caches, engines, conditions, status, nodes. Pure."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from kvberth.scenario.format.base import HowMany, Name, Part, Regex
+from kvberth.scenario.format.base import ExactDuration, HowMany, Name, Part, Regex, timed
 
 
 class Caches(Part):
@@ -71,12 +71,23 @@ class ConditionOf(Part):
     ] = None
     reason: Name | None = None
     message: Regex | None = None
+    since: Name | None = None
+    """It was said to be so after that mark, whatever was said later."""
+    by: ExactDuration | None = None
+    """And that at most so long after the mark, by the status' own time."""
+
+    @model_validator(mode="after")
+    def _by_since(self) -> Self:
+        if self.by and not self.since:
+            raise ValueError("'by' counts from a mark; name it by 'since'")
+        return self
 
     def __str__(self) -> str:
         """Say it."""
         words = [f"{key} {value}" for key, value in (("status", self.status), ("reason", self.reason)) if value]
         words += [f"message '{self.message}'"] if self.message else []
-        return f"{self.kvcache} has the condition {self.type} with {', '.join(words) or 'any status'}"
+        said = f"{self.kvcache} has the condition {self.type} with {', '.join(words) or 'any status'}"
+        return said + timed(self.since, self.by)
 
 
 class StatusOf(Part):
@@ -92,12 +103,24 @@ class StatusOf(Part):
     """Exactly the nodes that its rows name."""
     states: dict[Name, Literal["serving", "starting", "leaving", "unknown", "missing"]] = Field(default_factory=dict)
     """State of a node's row."""
+    health: dict[Name, Name] = Field(default_factory=dict)
+    """Health of a node's row, in a word: ``Proven``, ``Hung``, ``AgentSilent``."""
+    proofs: dict[Name, ExactDuration] = Field(default_factory=dict)
+    """A node's row says that the last proof was at most so long before or after the mark ``since``."""
+    since: Name | None = None
+    """For ``proofs``."""
     moved: Regex | None = None
     """The sentence about the last move."""
     generation: int | None = None
     """The observed generation."""
     mentions: Regex | None = None
     """Found anywhere in the status, every name and message included; with ``not:`` nowhere."""
+
+    @model_validator(mode="after")
+    def _proofs_since(self) -> Self:
+        if bool(self.proofs) != bool(self.since):
+            raise ValueError("'proofs' and 'since' belong together: the last proof lies so near to that mark")
+        return self
 
     def __str__(self) -> str:
         """Say it."""
@@ -106,7 +129,8 @@ class StatusOf(Part):
         said = [f"{self.engines} engines"] if self.engines else []
         said += [f"{self.served} served"] if self.served else []
         said += [f"rows for {', '.join(sorted(self.nodes)) or 'no node'}"] if self.nodes is not None else []
-        said += [f"{node} {state}" for node, state in self.states.items()]
+        said += [f"{node} {state}" for node, state in [*self.states.items(), *self.health.items()]]
+        said += [f"{node} last proven within {span} of '{self.since}'" for node, span in self.proofs.items()]
         said += [f"moved '{self.moved}'"] if self.moved else []
         said += [f"generation {self.generation}"] if self.generation is not None else []
         said += [f"'{self.mentions}' somewhere"] if self.mentions else []

@@ -15,6 +15,7 @@ from kvberth.scenario.format.verbs import (
     Delete,
     Fault,
     FileAct,
+    Filled,
     Labels,
     NodeSpec,
     Patch,
@@ -100,6 +101,10 @@ class Step(OneOf):
     """Put a hostile program at a cache's socket."""
     fault: Fault | None = None
     """Let what is said between a cache and whoever asks it fail as networks and hung processes do."""
+    fill: Filled | None = None
+    """Put blobs into a cache until it has no room for another byte."""
+    free: Filled | None = None
+    """Delete the blobs that ``fill`` put there."""
     mark: Name | None = None
     """Remember this moment, and who lives at it, under a name."""
     expect: Expectations | None = None

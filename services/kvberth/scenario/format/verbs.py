@@ -198,6 +198,18 @@ class Peer(Part):
         return f"put a peer that is '{self.does}' at the socket of {self.kvcache} on {self.node}"
 
 
+class Filled(Part):
+    """The memory of a cache, which blobs of the scenario take to the last byte."""
+
+    node: Name
+    kvcache: Name
+    namespace: Name = "default"
+
+    def __str__(self) -> str:
+        """Name it."""
+        return f"the memory of {self.kvcache} on {self.node}"
+
+
 class Fault(Part):
     """A proxy before a cache's daemon, from the first fault on, or before NATS, all the time."""
 

@@ -26,6 +26,7 @@ _JUDGES: Final[dict[str, Callable[[Any, Facts], Verdict]]] = {
     "ready": machine.ready,
     "log": machine.log,
     "memory": machine.memory,
+    "cli": machine.cli,
     "reaches": lives.reaches,
 }
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from heapq import merge
 from typing import Any, NamedTuple
 
+from kvberth.scenario import durations
 from kvberth.scenario.facts import Facts, Heard, Verdict
 from kvberth.scenario.format.events import Comparison, EventMatch, EventSeen, InOrder
 from kvberth.scenario.format.lives import StartOrder
@@ -17,8 +18,22 @@ _MISSING = object()
 def seen(expected: EventSeen, facts: Facts) -> Verdict:
     """So many matching messages."""
     found = [heard for heard in since(facts, expected.since) if matches(expected, heard)]
+    mark = facts.marks[expected.since].at if expected.since else None
+    found, late = timely(found, mark, expected.by)
     shown = "; ".join(map(str, found[-_SHOWN:]))
-    return Verdict(expected.count.allows(len(found)), f"{len(found)} of them" + (f": {shown}" if shown else ""))
+    told = f"{len(found)} of them" + (f": {shown}" if shown else "")
+    return Verdict(expected.count.allows(len(found)), told + late)
+
+
+def timely(found: list[Heard], mark: datetime | None, by: str | None) -> tuple[list[Heard], str]:
+    """Give those said in time after a mark, by their own times; and in words how late the first other one was."""
+    if mark is None or by is None:
+        return found, ""
+    within_s = durations.parse(by, {})
+    ages = [(one, (one.time - mark).total_seconds()) for one in found]
+    right = [one for one, age_s in ages if 0 <= age_s <= within_s]  # what was heard late may be older than the mark
+    late = next((age_s for _, age_s in ages if age_s > within_s), None)
+    return right, f" (one came {late:.3f} s after the mark)" if late is not None else ""
 
 
 def in_order(expected: InOrder, facts: Facts) -> Verdict:
@@ -31,7 +46,9 @@ def in_order(expected: InOrder, facts: Facts) -> Verdict:
             after = f"after {found[-1]}" if found else "at all"
             return Verdict(False, f"no {match} {after}")
         found.append(heard)
-    return Verdict(True, "; ".join(map(str, found)))
+    took_s = (found[-1].time - found[0].time).total_seconds()
+    in_time = expected.by is None or took_s <= durations.parse(expected.by, {})
+    return Verdict(in_time, "; ".join(map(str, found)) + ("" if in_time else f"; that took {took_s:.3f} s"))
 
 
 def _by_time(said: Sequence[Heard]) -> Iterator[Heard]:

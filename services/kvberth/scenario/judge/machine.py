@@ -5,8 +5,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kvberth.scenario.durations import parse
 from kvberth.scenario.facts import Facts, Life, Place, Sample, Verdict
-from kvberth.scenario.format.machine import LogSays, MemoryIs, MetricIs, PathIs, ProcessIs, ReadyIs, SocketIs
+from kvberth.scenario.format.machine import (
+    CliSays,
+    LogSays,
+    MemoryIs,
+    MetricIs,
+    PathIs,
+    ProcessIs,
+    ReadyIs,
+    SocketIs,
+)
 from kvberth.scenario.judge.lives import resolve
 from kvberth_schemas.quantity import format_bytes, parse_bytes
 
@@ -80,6 +90,20 @@ def log(expected: LogSays, facts: Facts) -> Verdict:
     found = [line for line in lines[start:] if re.search(expected.line, line)]
     last = "; ".join((found or lines[start:])[-_LAST_LINES:])
     return Verdict(expected.count.allows(len(found)), f"{len(found)}; the last lines: {last}")
+
+
+def cli(expected: CliSays, facts: Facts) -> Verdict:
+    """What `kvberth status` printed: the last one, or any after a mark."""
+    runs = facts.printed[-1:]
+    if expected.since:
+        mark = facts.marks[expected.since].at
+        runs = [run for run in facts.printed if run.began >= mark]
+        if expected.by:
+            runs = [run for run in runs if (run.began - mark).total_seconds() <= parse(expected.by, {})]
+    if not runs:
+        return Verdict(None, "no 'kvberth status' has ended yet")
+    found = any(re.search(expected.line, line) for run in runs for line in run.text.splitlines())
+    return Verdict(found, f"the last of {len(runs)} printed: {runs[-1].text}")
 
 
 def memory(expected: MemoryIs, facts: Facts) -> Verdict:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from kvberth.scenario.backend import probes
 from kvberth.scenario.backend.bare import kernel
+from kvberth.scenario.backend.bare.asked import StatusAsked
 from kvberth.scenario.backend.bare.stack import BareStack
 from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.facts import Answer, Facts, Life, PathFact, Place, Readiness, Sample
@@ -29,6 +30,7 @@ class Looker:
         self._listener = listener
         self.nodes = list(nodes)
         """Every node that ever was there: its root is looked at even after it was deleted."""
+        self.status = StatusAsked(stack)
         self.hidden: set[int] = set()
         """Processes that count as dead: those of a lost node that only stand in the supervisor's way."""
 
@@ -37,6 +39,9 @@ class Looker:
         parts = [part for item in expectations for part in item.parts()]
         kinds = {part.kind for part in parts}
         facts = self._listener.facts()
+        if "cli" in kinds:
+            self.status.ask()
+            facts = replace(facts, printed=self.status.printed)
         if kinds & _NEED_LIVES:
             facts = replace(facts, lives=tuple(self.lives()))
         places = {place for part in parts for place in self._places(part, facts)}

@@ -15,6 +15,7 @@ from kvberth.scenario.backend.bare.nodes import AddedNodes
 from kvberth.scenario.backend.bare.objects import Objects
 from kvberth.scenario.backend.bare.signals import Signals
 from kvberth.scenario.backend.bare.stack import BareStack
+from kvberth.scenario.backend.filling import Fillings
 from kvberth.scenario.backend.keeping import keep_events
 from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.backend.protocol import ScenarioError, Setting
@@ -38,6 +39,7 @@ class BareWorld:
         self.added = AddedNodes(stack)
         self.peers = files.Peers()
         self.faults = faults.Faults()
+        self._fillings = Fillings()
         self.bus: faults.BusProxy | None = None
         self._timing = setting.timing
 
@@ -62,6 +64,7 @@ class BareWorld:
         """Carry out a verb."""
         kind, value = step.kind, step.value
         signals = self._signals
+        await self._looker.status.close()  # what is asked now says nothing of what is done now
         match kind:
             case "kill":
                 return await signals.kill(value.target, value.signal)
@@ -78,16 +81,18 @@ class BareWorld:
                 return await self.added.label(value, self._signals)
             case "publish":
                 return await publish(value, self._listener.url, lambda: among(value, self.heard, marks))
-            case "files" | "peer":
-                return await self._do_at_sockets(value, self._stack.layout.node_root(value.node))
+            case "files" | "peer" | "fill" | "free":
+                return await self._do_at_sockets(kind, value, self._stack.layout.node_root(value.node))
             case "fault":
                 return await self._fault(value)
             case _:
                 return await self._objects.do(kind, value)
 
-    async def _do_at_sockets(self, what: verbs.FileAct | verbs.Peer, root: Path) -> str:
+    async def _do_at_sockets(self, kind: str, what: verbs.FileAct | verbs.Peer | verbs.Filled, root: Path) -> str:
         if isinstance(what, verbs.Peer):
             return await self.peers.put(what, root)
+        if isinstance(what, verbs.Filled):
+            return str(await getattr(self._fillings, kind)(what, root))
         return await asyncio.to_thread(files.act, what, root)
 
     async def _fault(self, what: verbs.Fault) -> str:
@@ -96,6 +101,13 @@ class BareWorld:
             return await self.faults.put(what, self._stack.layout.node_root(what.node), delay_s)
         assert self.bus is not None  # every scenario with such a step has one
         return self.bus.set(what, delay_s)
+
+    async def close(self) -> None:
+        """End what this world started beside its stack."""
+        await self._looker.status.close()
+        await self.faults.close()
+        await self.peers.close()
+        await self.added.close()
 
     async def ready(self, nodes: Sequence[str]) -> None:
         """Wait until the stack works: every node is ready, and the last states are known."""
@@ -166,9 +178,7 @@ class BareBackend:
                     await world.ready(nodes)
                     yield world
                 finally:
-                    await world.faults.close()
-                    await world.peers.close()
-                    await world.added.close()
+                    await world.close()
         finally:
             left = await stack.end()
         if left:

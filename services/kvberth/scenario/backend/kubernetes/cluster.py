@@ -22,6 +22,8 @@ PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
 GPU: Final = "nvidia.com/gpu"
 _NO_VERB: Final = {
     "fault": "a fault is put before a daemon on the machine that it runs on",
+    "fill": "blobs are put into a daemon on the machine that it runs on",
+    "free": "blobs are put into a daemon on the machine that it runs on",
     "node_add": "a cluster's nodes are given",
 }
 _DRIVEN: Final = frozenset({"node_down", "node_up", "node_delete"})
@@ -101,6 +103,8 @@ def labels_of(spec: NodeSpec, node: Json) -> dict[str, str | None]:
 
 
 def _lacks(step: Step, *, has_driver: bool) -> str | None:
+    if any(part.kind == "cli" for item in step.expectations() for part in item.parts()):
+        return "'kvberth status' is asked of a bare machine"
     if step.kind in _NO_VERB:
         return _NO_VERB[step.kind]
     target = getattr(step.value, "target", step.value)
