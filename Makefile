@@ -70,13 +70,14 @@ scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@$(PYTEST) -q -m long tests/scenario tests/integration
 
 bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
-	@echo '== benchmarks: planning a big cluster, starts of the gate, 100 moves of an engine, what a node agent costs, how late loops run, what the block store adds to a copy'
+	@echo '== benchmarks: planning a big cluster, starts of the gate, 100 moves of an engine, what a node agent costs, how late loops run, what the block store and the way to it add to a copy'
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.gate
 	@$(BIN)/python -m benchmarks.t_move
 	@$(BIN)/python -m benchmarks.agent
 	@$(BIN)/python -m benchmarks.loop_lag
 	@$(BIN)/python -m benchmarks.store
+	@$(BIN)/python -m benchmarks.transfer
 
 schemas: .venv/dev.stamp ## Generate the JSON Schema files, the CRD, the gate's policy, the AsyncAPI document and the tables of docs/events.md anew
 	@$(BIN)/python -m kvberth_schemas.publish

@@ -98,6 +98,8 @@ class EngineHalf:
             self._wait()
 
     def _wait(self) -> None:
+        if not self._flying and self._link is not None and self._link.mapping.warm():
+            return
         with self._desk.changed:
             under_way = bool(self._flying) or bool(len(self._desk.queue))
             if not self._desk.closing:

@@ -112,6 +112,9 @@ class Engine:
         settled = all(ticket.wait(20) for ticket in tickets)
         return {"offered": number - int(first), "settled": settled, "p99_us": sorted(took)[len(took) * 99 // 100] * 1e6}
 
+    def name(self) -> dict[str, str]:
+        return {"name": self.client._id.hex()}
+
     def reset(self) -> dict[str, int]:
         self.client.reset()
         return {}

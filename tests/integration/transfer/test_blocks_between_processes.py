@@ -125,7 +125,7 @@ async def test_the_next_store_waits_for_an_engine_that_still_maps_the_last_one(d
             engine.signal(signal.SIGCONT)
             assert (await other.tell("connect"))["connected"]
             assert (await engine.tell("connect"))["connected"]
-            assert await worker.metric("kvberth_transfer_clients") == 2
+            await until(lambda: worker_says(worker, "kvberth_transfer_clients", 2))
 
 
 async def worker_says(worker: RunningWorker, name: str, value: float) -> bool:

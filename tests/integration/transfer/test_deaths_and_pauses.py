@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kvberth.store.layout.slots import SlotState
 from kvberth.store.vineyard_memory import attach
 from kvberth.store.walk import walk
 from support.transfer_worker import RunningWorker, running_engine, running_worker
@@ -49,9 +50,10 @@ async def test_an_engine_paused_in_its_copy_past_its_time_writes_into_nobodys_bl
         async with running_engine(directory) as paused, running_engine(directory) as other:
             await paused.tell("connect")
             await other.tell("connect")
+            name = str((await paused.tell("name"))["name"])
             paused.begin("pause", 0, 16)
             await paused.stopped()
-            await until(lambda: quarantined(worker))
+            await until(lambda: held_by(worker, name) == {SlotState.QUARANTINED})
             assert await other.tell("put", 1000, 400) == {"STORED": 400}, "under pressure: everything is cut anew"
             paused.signal(signal.SIGCONT)
             told = await paused.answer()
@@ -142,6 +144,17 @@ async def most_used(worker: RunningWorker) -> None:
         assert used <= now["kvberth_transfer_used_bytes.budget"]
         assert now["kvberth_store_faults"] == 0
         await asyncio.sleep(0.05)
+
+
+def held_by(worker: RunningWorker, client: str) -> set[SlotState]:
+    """In which states the headers say that this client's slots are which it may write into."""
+    held = attach(worker.directory / "vineyard.sock", worker.directory / "store.json")
+    try:
+        headers = map(held.memory.header, range(held.memory.geometry.slots))
+        may_write = (SlotState.GRANTED, SlotState.QUARANTINED)
+        return {each.state for each in headers if each.state in may_write and each.holder.hex() == client}
+    finally:
+        held.close()
 
 
 async def quarantined(worker: RunningWorker) -> bool:
