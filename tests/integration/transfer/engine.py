@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 
@@ -91,7 +92,7 @@ class Engine:
             half = len(blocks) // 2
             copy(regions, blocks[:half], arenas, places[:half])
             HostRegions.store = copy
-            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread: another one would stop it late
             copy(regions, blocks[half:], arenas, places[half:])
 
         HostRegions.store = store

@@ -45,7 +45,7 @@ async def test_a_worker_killed_before_a_write_costs_no_more_than_blocks_that_say
 async def test_an_engine_paused_in_its_copy_past_its_time_writes_into_nobodys_block(
     daemon: RunningVineyardd, directory: Path
 ) -> None:
-    settings = {"KVBERTH_GRANT_S": "0.5", "KVBERTH_CHECKSUMS": "false"}
+    settings = {"KVBERTH_GRANT_S": "2", "KVBERTH_CHECKSUMS": "false"}
     async with running_worker(directory, **settings) as worker:
         async with running_engine(directory) as paused, running_engine(directory) as other:
             await paused.tell("connect")
