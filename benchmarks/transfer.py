@@ -78,8 +78,7 @@ class Engine:
     """An engine whose blocks are these regions, and the shared memory that the ruler copies into."""
 
     def __init__(self, directory: Path, regions: Sequence[Array], blocks: Sequence[int]) -> None:
-        self._client = Client(directory)
-        self._client.register(regions, {"bench": uuid.uuid4().hex})
+        self._client = Client(directory, regions, {"bench": uuid.uuid4().hex})
         if not self._client.wait_connected(LIMIT_S):
             raise TimeoutError(f"there is no cache: {self._client.why}")
         self._regions = regions

@@ -20,8 +20,8 @@ LAYERS, BLOCKS, TOKENS, HEADS, SIZE = 2, 64, 16, 8, 64
 def main(directory: str) -> None:
     layers = [np.zeros((2, BLOCKS, TOKENS, HEADS, SIZE), dtype=np.float16) for _ in range(LAYERS)]  # paged, as in vLLM
     regions = [layer[part] for layer in layers for part in (0, 1)]  # each counts blocks by its first axis
-    with Client(directory) as cache:
-        cache.register(regions, {"model": "example@1", "dtype": "float16", "layers": LAYERS, "block_tokens": TOKENS})
+    facts = {"model": "example@1", "dtype": "float16", "layers": LAYERS, "block_tokens": TOKENS}
+    with Client(directory, regions, facts) as cache:
         if not cache.wait_connected(10):
             sys.exit(f"There is no cache: {cache.why}.")
 

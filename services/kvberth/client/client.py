@@ -1,4 +1,4 @@
-"""The public face of the engine half: register, offload, lookup, load, release, reset.
+"""The public face of the engine half: registers an engine; offload, lookup, load, release, reset.
 
 Whatever fails on the other side is no cache, never an error: `offload` drops with a reason, `lookup` finds nothing,
 `load` loads nothing. Only wrong arguments raise. Any thread of the engine may call.
@@ -13,6 +13,7 @@ from collections.abc import Mapping as Facts
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,35 +47,31 @@ class Found:
 class Client:
     """An engine's side of one cache. It connects in the background and for ever: start order does not matter."""
 
-    def __init__(self, directory: str | Path) -> None:
-        """`directory` is the cache's: what the engine has mounted, with `kvberth.sock` in it."""
-        self._directory = Path(directory)
-        self._id = secrets.token_bytes(16)
-        self._desk = Desk()
-        self._read_lock = threading.Lock()
-        self._half: EngineHalf | None = None
-        self._checksums = ThreadPoolExecutor(1, "kvberth checksums")
-        _living.add(self)
+    def __init__(self, directory: str | Path, regions: Sequence[Array], fingerprint: Facts[str, str | int]) -> None:
+        """Registers an engine, in the background.
 
-    def register(self, regions: Sequence[Array], fingerprint: Facts[str, str | int]) -> None:
-        """Says where the engine's blocks are and what they depend on; once.
-
-        `regions` are arrays that count blocks by their first axis; a block is its piece of each of them. `fingerprint`
-        names all that its bytes depend on (weights, dtype, layout, …). Raises ValueError.
+        `directory` is the cache's: what the engine has mounted, with `kvberth.sock` in it. `regions` are arrays that
+        count blocks by their first axis; a block is its piece of each of them. `fingerprint` names all that its bytes
+        depend on (weights, dtype, layout, …). Raises ValueError where blocks do not lie so.
         """
-        if self._half is not None:
-            raise ValueError("this client is registered already; another engine takes a client of its own")
         self._regions = HostRegions(regions)
         self._fingerprint = fingerprint_of(fingerprint)
         self._names = Namespace(self._fingerprint, self._regions.regions)
-        who = Identity(self._directory, self._id, self._fingerprint, self._regions.regions)
+        self._desk = Desk()
+        self._read_lock = threading.Lock()
+        self._checksums = ThreadPoolExecutor(1, "kvberth checksums")
+        who = Identity(Path(directory), secrets.token_bytes(16), self._fingerprint, self._regions.regions)
+        self.id = who.client.hex()
+        """By this name the worker and the lock's file know it."""
         self._half = EngineHalf(who, self._regions, self._desk)
+        self._in_child = False
+        _living.add(self)
         self._half.start()
 
     @property
     def why(self) -> str | None:
         """Why there is no cache at this moment; None: there is one."""
-        return "the client is not registered" if self._half is None else self._half.why
+        return "a forked child has no cache" if self._in_child else self._half.why
 
     def wait_connected(self, timeout_s: float) -> bool:
         """Waits until there is a cache that lets blocks in; False: not yet, see `why`."""
@@ -105,6 +102,7 @@ class Client:
             if mapping is None:
                 return Found()
             with self._read_lock:
+                mapping.reader.forget_ended()
                 try:
                     hits = mapping.reader.lookup(map(names.stored, keys))
                 except EpochEnded:
@@ -151,8 +149,9 @@ class Client:
 
     def close(self) -> None:
         """Drops what waits, unmaps and leaves."""
-        if self._half is not None:
-            self._half.close(_CLOSE_S)
+        if self._in_child:
+            return
+        self._half.close(_CLOSE_S)
         self._checksums.shutdown()
         _living.discard(self)
 
@@ -166,7 +165,7 @@ class Client:
 
     def _load(self, mapping: Mapping, hits: Sequence[Hit], blocks: Sequence[int]) -> int:
         """One batch: copied here, its checksums computed beside it, both before the last look at the generations."""
-        hits = [hit for hit in hits if hit.length == self._regions.block_bytes]
+        hits = list(takewhile(lambda hit: hit.length == self._regions.block_bytes, hits))
         kind = mapping.memory.superblock.checksum
         sums = [self._checksums.submit(checksum, kind, mapping.data(hit)) for hit in hits] if kind else []
         places = [mapping.place_of(hit.slot, hit.slot_bytes) for hit in hits]
@@ -186,7 +185,7 @@ class Client:
     def _leave_in_child(self) -> None:
         """A forked child has no cache: its thread is not there, and the memory is not mapped."""
         mapping = self._desk.mapping
-        self._desk = Desk()
+        self._desk, self._in_child = Desk(), True
         if mapping is not None:
             _left_in_child.append(mapping)  # never ended: its addresses may be somebody else's here
             mapping.leave_in_child()

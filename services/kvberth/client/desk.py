@@ -34,6 +34,7 @@ class Desk:
         self._clock = clock
         self._mapping: Mapping | None = None
         self._ready = False
+        self._open = False
         self._users = 0
 
     # --- for engines --------------------------------------------------------------------------------------------------
@@ -111,13 +112,13 @@ class Desk:
     def open_for(self, slot_bytes: int) -> None:
         """The client is registered: blocks are let in, as many as the quota says."""
         with self.changed:
-            self.queue.slot_bytes = slot_bytes
+            self.queue.slot_bytes, self._open = slot_bytes, True
             self._write(pages.QUEUED, self.queue.bytes)
 
     def detach(self) -> None:
         """No lookup or copy begins any more; waits for those that run, then unmaps. Drops all that waits."""
         with self.changed:
-            self._ready = False
+            self._ready = self._open = False
             self.queue.quota = 0
             self.finish([(job, Outcome.NO_CACHE) for job in self.queue.all()])
             self.changed.notify_all()
@@ -144,9 +145,9 @@ class Desk:
             page[pages.QUOTA_SEEN] = number
 
     def begin_session(self) -> None:
-        """Lets nothing more in until the next worker has said how much."""
+        """Lets nothing more in until the next worker has said how much; what waits goes on waiting."""
         with self.changed:
-            self.queue.quota = 0
+            self.queue.quota, self._open = 0, False
         if self._mapping is not None:
             self._mapping.rings.begin()
 
@@ -197,7 +198,7 @@ class Desk:
             self._write(pages.OUTCOMES + outcome, self.outcomes[outcome])
 
     def _take_in(self, job: Job) -> Outcome | None:
-        if not self._ready or self._mapping is None or self._mapping.memory.ended:
+        if not self._open or self._mapping is None or self._mapping.memory.ended:
             return Outcome.NO_CACHE
         if self.queue.quota < self.queue.slot_bytes:
             return Outcome.BUDGET

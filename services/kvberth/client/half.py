@@ -222,7 +222,8 @@ class EngineHalf:
                 settled.append((job, receipt.outcome))
         except (Malformed, KeyError) as error:
             self._lose(f"the worker's receipts can't be read: {error}")
-        self._desk.settle(settled)
+        if settled:
+            self._desk.settle(settled)
         return bool(settled)
 
     def _settle_by_headers(self) -> None:

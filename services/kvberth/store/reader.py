@@ -57,7 +57,8 @@ class Reader:
         self._words = None if client is None else memory.lease_words(client)
         self._free = list(range(leases.LEASES)) if client is not None else []
         self.quota = lease_bytes
-        self._held: dict[int, int] = {}
+        self._held: dict[int, tuple[Hit, int]] = {}
+        """Each lease that is not released, with the hit that holds it and its end (ns)."""
         self.leased_bytes = 0
 
     def find(self, key: bytes) -> Hit | None:
@@ -134,22 +135,30 @@ class Reader:
 
     def release(self, hit: Hit) -> None:
         """Ends the lease of a block, once."""
-        held = self._held.pop(hit.lease, None)
-        if self._words is not None and held is not None:
+        held, _ = self._held.get(hit.lease, (None, 0))
+        if self._words is not None and held is hit:  # not so where it was forgotten, and the place is another's
+            del self._held[hit.lease]
             self._words[2 * hit.lease + 1] = 0
             self._free.append(hit.lease)
-            self.leased_bytes -= held
+            self.leased_bytes -= hit.slot_bytes
+
+    def forget_ended(self) -> None:
+        """Gives back the places of leases whose time is over and which nobody has released."""
+        now = self._clock()
+        for hit, until_ns in list(self._held.values()):
+            if until_ns <= now:
+                self.release(hit)
 
     def _lease(self, hit: Hit, lasts_ns: int) -> Hit | None:
         """Writes the lease, then looks whether the slot is still what it was; None: no lease."""
         if self._words is None or not self._free or self.leased_bytes + hit.slot_bytes > self.quota:
             return None
-        place = self._free.pop()
-        self._held[place] = hit.slot_bytes
+        place, until_ns = self._free.pop(), self._clock() + lasts_ns
+        leased = hit._replace(lease=place)
+        self._held[place] = leased, until_ns
         self.leased_bytes += hit.slot_bytes
         self._words[2 * place] = hit.generation
-        self._words[2 * place + 1] = leases.valid_word(hit.slot, self._clock() + lasts_ns)
-        leased = hit._replace(lease=place)
+        self._words[2 * place + 1] = leases.valid_word(hit.slot, until_ns)
         self._fence()  # the worker's fence orders this on x86-64
         memory = self.memory
         same = memory.word(hit.slot, slots.GENERATION) == hit.generation

@@ -46,6 +46,12 @@ class Answers:
         """Takes what has waited too long."""
         return self._until(now_ns - LATE_NS)
 
+    def of(self, client: bytes) -> list[Answer]:
+        """Takes what one client waits for."""
+        own = [answer for answer in self._waiting if answer.client == client]
+        self._waiting = deque(answer for answer in self._waiting if answer.client != client)
+        return own
+
     def _until(self, at_ns: int) -> list[Answer]:
         taken = []
         while self._waiting and self._waiting[0].at_ns <= at_ns:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from kvberth.store.errors import Malformed
 from kvberth.store.layout import pages
 from kvberth.store.layout.rings import Outcome
-from kvberth.store.layout.slots import KEY_BYTES
 from kvberth.store.memory import StoreMemory
 from kvberth.store.rings import WorkerRings
 from kvberth.transfer_worker.admission import Quota, Use
 
-CLIENT_BYTES = 16
-assert KEY_BYTES == 32
+_MOST = 1 << 48
+"""No client offers so many blocks in its life: whoever says so writes nonsense."""
 
 
 @dataclass(slots=True)
@@ -61,10 +60,13 @@ class Member:
         mirror[pages.LEASE_BYTES] = quota.leased
         mirror[pages.QUOTA] = quota.number
 
-    def outcomes(self) -> dict[Outcome, int]:
-        """What it says became of its blocks."""
+    def counts(self) -> tuple[int, dict[Outcome, int]]:
+        """Blocks that it says it ever offered, and what became of them; nothing where both cannot be so."""
         words = self.rings.page
-        return {outcome: int(words[pages.OUTCOMES + outcome]) for outcome in Outcome}
+        outcomes = {outcome: int(words[pages.OUTCOMES + outcome]) for outcome in Outcome}
+        # Read after them: a block is counted as admitted before anything becomes of it.
+        admitted = int(words[pages.ADMITTED])
+        return (admitted, outcomes) if sum(outcomes.values()) <= admitted < _MOST else (0, {})
 
 
 def layout_of(fingerprint: bytes, regions: tuple[int, ...]) -> int:

@@ -90,6 +90,9 @@ class Serving:
                 return self.refuse("clients", f"All {self.memory.geometry.clients} places for clients are taken.")
             member = self.members[hello.client] = Member(hello.client, place, WorkerRings(self.memory, place))
         self._free_held(member)
+        # It looks at the headers for what it was not told of: what the daemon has not answered for must not be there.
+        unproved = self.answers.of(hello.client)
+        self.store.remove(answer.key for answer in unproved if answer.outcome is Outcome.STORED)
         member.registered = False
         member.rings = WorkerRings(self.memory, member.place)
         self._session += 1
@@ -179,9 +182,12 @@ class Serving:
         return bad
 
     def tend(self) -> None:
-        """What time brings: grants end, dying slots are freed, blocks that are read become young."""
+        """What time brings: grants end, dying slots are freed."""
         self.store.expire()
         self.store.reap()
+
+    def note_reads(self) -> None:
+        """Makes the blocks young that are leased: a look at all leases, for now and then."""
         self.store.note_reads()
 
     def look_for_dead(self) -> None:
@@ -268,7 +274,7 @@ class Serving:
         path = lock_path(self._settings.directory, self.epoch, member.client)
         if (member.connected and not member.registered) or is_held(path):
             return
-        outcomes, admitted = member.outcomes(), int(member.rings.page[pages.ADMITTED])
+        admitted, outcomes = member.counts()
         self.totals.admitted += admitted
         self.totals.outcomes.update(outcomes)
         self.totals.outcomes[Outcome.CANCELLED] += admitted - sum(outcomes.values())

@@ -35,28 +35,25 @@ class Snapshot:
 
 def snapshot_of(serving: Serving) -> Snapshot:
     """What is so at this moment."""
-    members = list(serving.members.values())
+    members, data_bytes = list(serving.members.values()), serving.memory.geometry.data_bytes
     books, totals = serving.store.books(), serving.totals
     outcomes: Counter[Outcome] = Counter(totals.outcomes)
+    admitted = totals.admitted
     for member in members:
-        outcomes.update(member.outcomes())
-    # After the outcomes: a block is admitted before anything becomes of it, so that none is in flight less than once.
-    admitted = totals.admitted + sum(int(member.rings.page[pages.ADMITTED]) for member in members)
-    in_flight = admitted - sum(outcomes.values())
-    faults = books.complaints(serving.memory.geometry.data_bytes)
-    if in_flight < 0:
-        faults.append(f"clients tell of {-in_flight} blocks more than they ever offered")
+        offered, became = member.counts()
+        admitted += offered
+        outcomes.update(became)
     return Snapshot(
         books=books,
         clients=sum(member.registered for member in members),
         budget=serving.admission.budget,
-        queued=sum(member.queued_bytes for member in members),
+        queued=sum(min(member.queued_bytes, serving.admission.budget) for member in members),
         granted=sum(member.held_bytes for member in members),
-        leased=sum(int(member.rings.page[pages.LEASED]) for member in members),
+        leased=sum(min(int(member.rings.page[pages.LEASED]), data_bytes) for member in members),
         admitted=admitted,
         outcomes=dict(outcomes),
-        in_flight=in_flight,
+        in_flight=admitted - sum(outcomes.values()),
         refused=dict(totals.refused),
         over_budget=totals.over_budget,
-        faults=tuple(faults),
+        faults=tuple(books.complaints(data_bytes)),
     )

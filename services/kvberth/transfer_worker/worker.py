@@ -23,7 +23,6 @@ from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
 from kvberth.transfer_worker.snapshot import Snapshot, snapshot_of
 from kvberth.vineyard import SharedBlob, VineyardError
 
-_NS = 1_000_000_000
 POLL_S = 0.0002
 """Between two looks while something is under way."""
 LINGER_NS = 20_000_000
@@ -31,6 +30,7 @@ LINGER_NS = 20_000_000
 SLEEP_S = 0.05
 _TEND_NS = 50_000_000
 _DEAD_NS = 200_000_000
+_READS_NS = 1_000_000_000
 _RETRY_S = 0.2
 
 _log = structlog.get_logger(__name__)
@@ -167,7 +167,7 @@ class _Epoch:
         self._prover = prover
         self._show = show
         self._memories, self._blobs = _told(shared)
-        self._tended = self._looked = self._busy = 0
+        self._tended = self._looked = self._noted = self._busy = 0
 
     def run(self, closing: threading.Event) -> None:
         """Until the daemon is gone or the worker is to end."""
@@ -198,6 +198,9 @@ class _Epoch:
         if now - self._looked >= _DEAD_NS:
             self._looked = now
             self._serving.look_for_dead()
+        if now - self._noted >= _READS_NS:
+            self._noted = now
+            self._serving.note_reads()
 
     def _hear(self, connection: Connection) -> None:
         try:

@@ -30,8 +30,8 @@ class Engine:
     def __init__(self, directory: str) -> None:
         self.pages = np.zeros((2, BLOCKS, HALF // 4), dtype=np.float32)
         self.bytes = self.pages.view(np.uint8)
-        self.client = Client(directory)
-        self.client.register(list(self.pages), {"model": os.environ.get("MODEL", "m"), "dtype": "float32"})
+        facts = {"model": os.environ.get("MODEL", "m"), "dtype": "float32"}
+        self.client = Client(directory, list(self.pages), facts)
 
     def fill(self, block: int, number: int) -> None:
         data = np.frombuffer(content(key_of(number), BLOCK), dtype=np.uint8)
@@ -114,7 +114,16 @@ class Engine:
         return {"offered": number - int(first), "settled": settled, "p99_us": sorted(took)[len(took) * 99 // 100] * 1e6}
 
     def name(self) -> dict[str, str]:
-        return {"name": self.client._id.hex()}
+        return {"name": self.client.id}
+
+    def cancel(self, first: str, count: str) -> dict[str, int]:
+        """Offers, and takes it back at once; its blocks are its own again before anybody has answered."""
+        numbers = range(int(first), int(first) + int(count))
+        ticket = self.client.offload([key_of(number) for number in numbers], range(len(numbers)))
+        ticket.cancel()
+        released = ticket.wait_released(5)
+        known = Counter(str(outcome and outcome.name) for outcome in ticket.outcomes)
+        return {"released": released, **known}
 
     def reset(self) -> dict[str, int]:
         self.client.reset()
