@@ -17,6 +17,7 @@ from kvberth.kube import NotFound, Resource
 from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, KVCACHES, NODES, PODS, SERVICES
 from kvberth.scenario.backend.kubernetes import adapt
 from kvberth.scenario.backend.kubernetes.api import Api
+from kvberth.scenario.backend.kubernetes.cluster import claim, gpus
 from kvberth.scenario.backend.kubernetes.objects import SECRETS
 from kvberth.scenario.durations import Timing
 
@@ -128,8 +129,9 @@ class Cluster:
 @asynccontextmanager
 async def brought_up(api: Api) -> AsyncIterator[Cluster]:
     """Put the engine, its cache and the witnesses on a cluster; afterwards it is as before."""
-    cordoned = [node for node in await api.list(NODES) if node["spec"].get("unschedulable")]
-    names = sorted(node["metadata"]["name"] for node in await api.list(NODES) if node not in cordoned)
+    taking = [node for node in await api.list(NODES) if not node["spec"].get("unschedulable")]
+    names = sorted(node["metadata"]["name"] for node in taking)
+    without = [node["metadata"]["name"] for node in taking if not gpus(node)]
     if len(names) < 2:
         raise RuntimeError(f"a move needs two nodes that take pods, this cluster has {len(names)}")
     cluster = Cluster(api, (names[0], names[1]))
@@ -141,6 +143,8 @@ async def brought_up(api: Api) -> AsyncIterator[Cluster]:
     secrets = [(SECRETS, secret) for _, item in objects for secret in _secrets(item)]
     everything = [(DAEMON_SETS, _witness(image)), *secrets, *objects]
     try:
+        for node in without:  # no device is needed, and the engine asks for one
+            await api.merge(NODES, None, node, claim(1), "status")
         for node in names[1:]:
             await cluster.cordon(node, cordoned=True)
         for resource, item in everything:
@@ -155,6 +159,8 @@ async def brought_up(api: Api) -> AsyncIterator[Cluster]:
                 continue
         for node in names:
             await cluster.cordon(node, cordoned=False)
+        for node in without:
+            await api.merge(NODES, None, node, claim(0), "status")
 
 
 def _adapted(item: Json) -> Json:
