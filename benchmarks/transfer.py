@@ -32,6 +32,7 @@ from kvberth.vineyard import find_vineyardd
 MIB = 1 << 20
 BLOCK, BLOCKS, ROUNDS, LAYERS = 2 * MIB, 64, 5, 16
 BATCH = 16
+SATURATED_S = 3.0
 LIMIT_S = 30.0
 Array = np.ndarray
 
@@ -66,6 +67,9 @@ def measure(directory: Path, *, checksums: bool) -> Iterator[Result]:
         extra, offer = engine.alone()
         yield told("put_receipt_extra_us", extra, "us")
         yield told("submit_us", offer, "us")
+        p99, refused = engine.saturated()
+        yield told("submit_p99_us", p99, "us")
+        yield told("saturation_refused", refused, "of what was offered")
     piece = BLOCK // (2 * LAYERS)
     paged = [np.random.default_rng(at).integers(0, 255, (2, BLOCKS, piece), dtype=np.uint8) for at in range(LAYERS)]
     shuffled = [int(block) for block in np.random.default_rng(7).permutation(BLOCKS)]
@@ -115,6 +119,21 @@ class Engine:
             ticket.wait(LIMIT_S)
             extra.append(time.perf_counter() - begin - copy)
         return statistics.median(extra) * 1e6, statistics.median(offers) * 1e6
+
+    def saturated(self) -> tuple[float, float]:
+        """Offers batches for some seconds as fast as it can: the 99th percentile of `offload`, in us a batch, and the part
+        of the blocks that was refused.
+        """
+        before, took, until = self._client.counts(), [], time.perf_counter() + SATURATED_S
+        while time.perf_counter() < until:
+            keys = [os.urandom(32) for _ in range(BATCH)]
+            begin = time.perf_counter()
+            ticket = self._client.offload(keys, self._blocks[:BATCH], within_s=1.0)
+            took.append(time.perf_counter() - begin)
+        ticket.wait(LIMIT_S)
+        after = self._client.counts()
+        stored = after[1][Outcome.STORED] - before[1].get(Outcome.STORED, 0)
+        return statistics.quantiles(took, n=100)[98] * 1e6, 1 - stored / (after[0] - before[0])
 
     def _rule(self, *, into: bool) -> None:
         """The same pieces, one by one, into shared memory or out of it."""

@@ -7,7 +7,7 @@ and `drop_holder` for its clients.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,6 +68,8 @@ class BlockStore:
     ) -> None:
         """Takes a store as it lies in memory: a new one, or what a killed worker left. Its blocks are found again."""
         self.memory = memory
+        self.places: Collection[int] = range(memory.geometry.clients)
+        """The client pages in which leases are looked for; whoever gives pages to clients may name fewer."""
         self._clock = clock
         kind = FenceKind(memory.superblock.fence)
         self._fence = fence or worker_fence(kind)
@@ -287,7 +289,7 @@ class BlockStore:
         """The published slots that are leased at this moment."""
         return [
             slot
-            for slot, generations in leased_slots(self.memory, self._clock()).items()
+            for slot, generations in leased_slots(self.memory, self._clock(), self.places).items()
             if self._book.is_published(slot) and self.memory.word(slot, slots.GENERATION) in generations
         ]
 
@@ -311,7 +313,7 @@ class BlockStore:
 
     def _reap(self) -> int:
         self._fence()  # between "dying", which readers look for after they leased, and the look at their leases
-        leased = leased_slots(self.memory, self._clock())
+        leased = leased_slots(self.memory, self._clock(), self.places)
         done = [slot for slot in self._dying if self.memory.word(slot, slots.GENERATION) not in leased.get(slot, ())]
         for slot in done:
             self._dying.discard(slot)

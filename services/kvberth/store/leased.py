@@ -4,6 +4,8 @@ A lease counts where its client's page is, its time has not ended and its genera
 there is old or nonsense, and nonsense of a client can only hold slots back, for as long as a lease may last.
 """
 
+from collections.abc import Iterable
+
 from kvberth.store.layout import leases
 from kvberth.store.memory import StoreMemory
 
@@ -12,11 +14,11 @@ MAX_LEASE_NS = 60_000_000_000
 _NONE = memoryview(bytes(leases.LEASES * leases.LEASE_BYTES)).cast("Q")
 
 
-def leased_slots(memory: StoreMemory, now_ns: int) -> dict[int, set[int]]:
-    """The generations that are leased, by slot."""
+def leased_slots(memory: StoreMemory, now_ns: int, places: Iterable[int]) -> dict[int, set[int]]:
+    """The generations that are leased, by slot, as the pages of the clients in these places say."""
     found: dict[int, set[int]] = {}
     slots = memory.geometry.slots
-    for client in range(memory.geometry.clients):
+    for client in places:
         words = memory.lease_words(client)
         if words == _NONE:  # a look at memory, where the list below costs half a millisecond
             continue

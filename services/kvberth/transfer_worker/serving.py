@@ -75,6 +75,7 @@ class Serving:
         self._fence = worker_fence(FenceKind(memory.superblock.fence))
         self._directory = Directory(memory)
         self._session = int(memory.worker_words[SESSION])
+        self.store.places = self._places = set(self._directory.known().values())
         for client, place in self._directory.known().items():
             self.members[client] = Member(client, place, WorkerRings(memory, place), connected=False)
         self.look_for_dead()
@@ -89,6 +90,7 @@ class Serving:
             if place is None:
                 return self.refuse("clients", f"All {self.memory.geometry.clients} places for clients are taken.")
             member = self.members[hello.client] = Member(hello.client, place, WorkerRings(self.memory, place))
+            self._places.add(place)
         self._free_held(member)
         # It looks at the headers for what it was not told of: what the daemon has not answered for must not be there.
         unproved = self.answers.of(hello.client)
@@ -281,6 +283,7 @@ class Serving:
         self._free_held(member)
         self.admission.leave(member.client)
         self._directory.give_back(member.place)
+        self._places.discard(member.place)
         del self.members[member.client]
         path.unlink(missing_ok=True)
         _log.info("a client is gone", client=member.client.hex())

@@ -13,7 +13,7 @@ from kvberth.store.layout.slots import SlotState
 from kvberth.store.vineyard_memory import attach
 from kvberth.store.walk import walk
 from support.transfer_worker import BLOCK, RunningWorker, running_engine, running_worker
-from support.vineyardd import RunningVineyardd
+from support.vineyardd import RunningVineyardd, running_vineyardd
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -95,6 +95,37 @@ async def test_a_worker_restarted_while_an_engine_is_paused_in_its_copy_keeps_it
             assert got["right"] >= told.get("STORED", 0)
             await until(lambda: not_quarantined(worker))
             await adds_up(worker)
+
+
+async def test_a_daemon_killed_in_the_middle_of_a_copy_is_no_cache_and_no_crash(directory: Path) -> None:
+    path = directory / "vineyard.sock"
+    async with running_worker(directory) as worker, running_engine(directory) as engine:
+        async with running_vineyardd(path):
+            await engine.tell("connect")
+            engine.begin("pause", 0, 16)
+            await engine.stopped()
+        engine.signal(signal.SIGCONT)
+        assert await engine.answer() == {"NO_CACHE": 16}
+        async with running_vineyardd(path):
+            assert (await engine.tell("connect"))["connected"]
+            assert await engine.tell("put", 0, 16) == {"STORED": 16}
+            assert await engine.tell("run", 0, 16) == {"found": 16, "loaded": 16, "wrong": 0}
+            await adds_up(worker)
+
+
+async def test_a_block_that_was_damaged_in_its_slot_is_not_loaded(daemon: RunningVineyardd, directory: Path) -> None:
+    async with running_worker(directory), running_engine(directory) as engine:
+        await engine.tell("connect")
+        await engine.tell("put", 0, 8)
+        held = attach(directory / "vineyard.sock", directory / "store.json", writable=True)
+        memory = held.memory
+        slots = [at for at in range(memory.geometry.slots) if memory.header(at).state is SlotState.PUBLISHED]
+        memory.data(slots[3], BLOCK, BLOCK)[100] ^= 1
+        held.close()
+        assert await engine.tell("get", 0, 8) == {"found": 8, "right": 7, "wrong": 0}
+        run = await engine.tell("run", 0, 8)
+        assert run["wrong"] == 0
+        assert run["loaded"] < 8, "the leading run ends before it"
 
 
 async def test_no_block_is_called_stored_while_the_daemon_does_not_answer(

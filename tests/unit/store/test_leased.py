@@ -14,10 +14,11 @@ def test_leases_of_all_clients_are_found_until_they_end() -> None:
     for client, (slot, generation) in enumerate([(0, 3), (5, 9)]):
         words = memory.lease_words(client)
         words[2 * 4000], words[2 * 4000 + 1] = generation, leases.valid_word(slot, NOW + 10**9)
-    assert leased_slots(memory, NOW) == {0: {3}, 5: {9}}
+    assert leased_slots(memory, NOW, range(2)) == {0: {3}, 5: {9}}
+    assert leased_slots(memory, NOW, [1]) == {5: {9}}
     clear_leases(memory, 0)
-    assert leased_slots(memory, NOW) == {5: {9}}
-    assert leased_slots(memory, NOW + 2 * 10**9) == {}
+    assert leased_slots(memory, NOW, range(2)) == {5: {9}}
+    assert leased_slots(memory, NOW + 2 * 10**9, range(2)) == {}
 
 
 def test_a_lease_for_ever_or_on_no_slot_is_nonsense() -> None:
@@ -25,10 +26,10 @@ def test_a_lease_for_ever_or_on_no_slot_is_nonsense() -> None:
     words = memory.lease_words(0)
     words[0], words[1] = 3, leases.valid_word(1, NOW + 2 * MAX_LEASE_NS)
     words[2], words[3] = 3, leases.valid_word(SMALL.slots, NOW + 10**9)
-    assert leased_slots(memory, NOW) == {}
+    assert leased_slots(memory, NOW, range(2)) == {}
 
 
 def test_random_words_of_a_client_hold_real_slots_only() -> None:
     memory = small_memory()
     memory.client_page(0)[:] = random.Random(1).randbytes(len(memory.client_page(0)))
-    assert all(0 <= slot < SMALL.slots for slot in leased_slots(memory, NOW))
+    assert all(0 <= slot < SMALL.slots for slot in leased_slots(memory, NOW, range(2)))
