@@ -121,8 +121,9 @@ class Engine:
         return statistics.median(extra) * 1e6, statistics.median(offers) * 1e6
 
     def saturated(self) -> tuple[float, float]:
-        """Offers batches for some seconds as fast as it can: the 99th percentile of `offload`, in us a batch, and the part
-        of the blocks that was refused.
+        """Offers batches for some seconds as fast as it can.
+
+        Returns the 99th percentile of `offload`, in us a batch, and the part of the blocks that was refused.
         """
         before, took, until = self._client.counts(), [], time.perf_counter() + SATURATED_S
         while time.perf_counter() < until:
