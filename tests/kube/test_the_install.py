@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kvberth.cli.keys import keys
 from kvberth.kvcache import normalise
 from kvberth.placement.apply.kubernetes.render import Owner, daemon_set, sets_of
 from support.api_server import ASSETS, ControlPlane, control_plane, missing_assets
@@ -96,6 +98,20 @@ def objects(admin: Kubectl) -> list[dict]:
 def test_every_object_that_is_rendered_is_there(admin: Kubectl, objects: list[dict]) -> None:
     assert len(objects) > 20
     admin("get", "--filename", "-", stdin=yaml.safe_dump_all(objects))
+
+
+@pytest.mark.parametrize("overlay", ["ha", "nkeys"])
+def test_the_api_server_takes_every_object_of_the_other_overlays(admin: Kubectl, tmp_path: Path, overlay: str) -> None:
+    folder = shutil.copytree(OVERLAY.parents[1], tmp_path / "k8s", ignore=shutil.ignore_patterns("keys"))
+    keys(folder / "components" / "nkeys" / "keys")
+    rendered = admin("kustomize", str(folder / "overlays" / overlay))
+    told = admin("apply", "--dry-run=server", "--filename", "-", stdin=rendered)
+    assert len(told.splitlines()) == len([one for one in yaml.safe_load_all(rendered) if one])
+    named = [one for one in yaml.safe_load_all(rendered) if one["metadata"]["name"] == "nats"]
+    nats = [one for one in named if "replicas" in one.get("spec", {})]
+    assert [(one["kind"], one["spec"]["replicas"]) for one in nats] == [
+        ("StatefulSet", 3) if overlay == "ha" else ("Deployment", 1)
+    ]
 
 
 def test_the_policies_have_no_faults_that_the_api_server_can_find(admin: Kubectl) -> None:

@@ -136,9 +136,15 @@ class ControlPlane:
 
     def writes(self, user_agent: str) -> list[dict[str, Any]]:
         """What a client wrote so far, as the API server recorded it: verb, objectRef, code."""
+        return [one for one in self._audited() if one.get("userAgent") == user_agent]
+
+    def asked_by(self, account: str) -> list[dict[str, Any]]:
+        """What a service account (`namespace:name`) asked for so far, reads too."""
+        return [one for one in self._audited() if one["user"].get("username") == f"system:serviceaccount:{account}"]
+
+    def _audited(self) -> list[dict[str, Any]]:
         lines = (self.directory / "audit.log").read_text().splitlines()
-        found = [json.loads(line) for line in lines if line.endswith("}")]
-        return [one for one in found if one.get("userAgent") == user_agent]
+        return [json.loads(line) for line in lines if line.endswith("}")]
 
     def _etcd(self, path: str, body: dict[str, Any]) -> Any:
         url = f"http://127.0.0.1:{self.etcd_port}/v3/{path}"
@@ -149,7 +155,8 @@ class ControlPlane:
         (self.directory / "tokens.csv").write_text(f'{self.admin_token},admin,admin,"system:masters"\n')
         (self.directory / "sa.key").write_text(_ec_key())
         rules = [
-            {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"], "omitStages": ["RequestReceived"]}
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"], "omitStages": ["RequestReceived"]},
+            {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"], "omitStages": ["RequestReceived"]},
         ]
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
         (self.directory / "audit.json").write_text(json.dumps(policy))

@@ -59,9 +59,12 @@ class Bus:
         """Whether the connection carries messages, as far as is known now (a dead server is noticed within 3 s)."""
         return self._connection.connected
 
-    async def declare(self) -> None:
-        """Only placement: from now on make both streams at every connect, and again when one is deleted under us."""
-        self.streams.declare()
+    async def declare(self, replicas: int = 1) -> None:
+        """Only placement: from now on make both streams at every connect, and again when one is deleted under us.
+
+        `replicas`: on how many servers of a cluster each stream is kept.
+        """
+        self.streams.declare(replicas)
 
     def view(self, patterns: Sequence[str]) -> View:
         """The last states of the patterns' subjects, all of one stream.

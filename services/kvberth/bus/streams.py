@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import structlog
-from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig, StreamInfo
 
 from kvberth.bus.connection import Connection
 from kvberth.bus.errors import BusError, StreamMissing
@@ -54,7 +54,7 @@ class Streams(Participant):
         super().__init__(connection)
         self._check_s = check_s
         self._created: dict[str, datetime] = {}
-        self._declaring = False
+        self._replicas: int | None = None  # not ours to declare
         self._asked = asyncio.Event()
         self._known = asyncio.Condition()
         self._listeners: list[Callable[[], None]] = []
@@ -78,9 +78,9 @@ class Streams(Participant):
         """Something looks wrong: ask the server now."""
         self._asked.set()
 
-    def declare(self) -> None:
+    def declare(self, replicas: int) -> None:
         """From now on make the streams wherever they are missing or configured otherwise."""
-        self._declaring = True
+        self._replicas = replicas
         self._asked.set()
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -104,7 +104,7 @@ class Streams(Participant):
         created: dict[str, datetime] = {}
         for name, config in _CONFIGS.items():
             try:
-                info = await (session.declare_stream(config) if self._declaring else session.stream_info(name))
+                info = await self._info(session, name, config)
             except StreamMissing:
                 continue
             except BusError as error:
@@ -112,6 +112,11 @@ class Streams(Participant):
                 continue
             created[name] = created_of(info)
         await self._learn(created)
+
+    async def _info(self, session: Session, name: str, config: StreamConfig) -> StreamInfo:
+        if self._replicas is None:
+            return await session.stream_info(name)
+        return await session.declare_stream(config.evolve(num_replicas=self._replicas))
 
     async def _learn(self, created: dict[str, datetime]) -> None:
         if created == self._created:

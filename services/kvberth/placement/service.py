@@ -70,7 +70,7 @@ async def place(context: Context, term: int, kinds: Sequence[WantKind], make: Ma
     settings = context.settings
     bus_settings = BusSettings.of(settings, Service.PLACEMENT, term=term)
     async with Bus(bus_settings, context.telemetry) as bus:
-        await bus.declare()
+        await bus.declare(settings.nats_replicas)
         async with (
             bus.view([events_of(entity) for entity in _STATES]) as view,
             bus.liveness() as liveness,

@@ -14,6 +14,9 @@ class PlacementSettings(ServiceSettings):
     backend: Literal["bare", "kubernetes"] = "bare"
     """What runs the caches: processes on plain machines, or Kubernetes. Default bare."""
 
+    nats_replicas: int = Field(1, ge=1, le=5)
+    """On how many servers of a NATS cluster each stream is kept. Default 1: what it loses, its writers rebuild."""
+
     coalesce_s: float = Field(0.005, ge=0, le=1)
     """Seconds that changes are collected before one plan is made for all of them. Default 0.005."""
 

@@ -1,6 +1,7 @@
 """The configurations of NATS that are committed: a real server takes them with keys, and refuses to start without."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from kvberth_schemas.natsconf import FILES
 from support.nats import find_nats_server
 
 ROOT = Path(__file__).parents[3]
+BASE = ROOT / "k8s" / "base"
 
 
 def checked(configuration: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -21,14 +23,26 @@ def checked(configuration: Path, env: dict[str, str]) -> subprocess.CompletedPro
 
 @pytest.mark.parametrize("users", sorted(FILES))
 def test_a_server_takes_them_with_the_public_keys_and_no_other_way(tmp_path, users):
-    configuration = (ROOT / users).with_name("nats.conf")
-    assert "include ./users.conf" in configuration.read_text()
+    own = (ROOT / users).with_name("nats.conf")
+    configuration = shutil.copy(own if own.exists() else BASE / "nats.conf", tmp_path)
+    for part in (BASE / "cluster.conf", ROOT / users):
+        shutil.copy(part, tmp_path)
+    assert "include ./users.conf" in Path(configuration).read_text()
     keys(tmp_path / "keys", bare=users.startswith("compose"))
     told = dict(line.split("=") for line in (tmp_path / "keys" / "public.env").read_text().splitlines())
     done = checked(configuration, told)
     assert done.returncode == 0, done.stderr
     told.popitem()
     assert "KVBERTH_NKEY_CLI" in checked(configuration, told).stderr
+
+
+def test_a_server_takes_those_of_the_default_install_and_of_ha(tmp_path):
+    for part in ("nats.conf", "users.conf", "cluster.conf"):
+        shutil.copy(BASE / part, tmp_path)
+    assert checked(tmp_path / "nats.conf", {}).returncode == 0
+    shutil.copy(ROOT / "k8s" / "overlays" / "ha" / "cluster.conf", tmp_path)
+    done = checked(tmp_path / "nats.conf", {"POD_NAME": "nats-0"})
+    assert done.returncode == 0, done.stderr
 
 
 def test_compose_gives_each_service_the_key_of_its_service():

@@ -25,7 +25,7 @@ from support.waiting import until
 
 MODEL = "llama-3-8b-instruct"
 DIRECTORY = "/var/run/vineyard-kubernetes"
-INSTALL = Path(__file__).parents[3] / "k8s" / "base" / "pod-watcher.yaml"
+INSTALL = Path(__file__).parents[3] / "k8s" / "base"
 RBAC = "rbac.authorization.k8s.io"
 RIGHTS = {
     "ServiceAccount": SERVICE_ACCOUNTS,
@@ -202,9 +202,9 @@ async def heard_of(heard: Heard, namespace: str, amount: int = 1, timeout_s: flo
     return heard.living(namespace)
 
 
-async def token_of_the_install(client: Client, namespace: str) -> str:
+async def token_of_the_install(client: Client, namespace: str, account: str = "pod-watcher") -> str:
     """Give the install's own ServiceAccount and rights a place in this namespace, and return its token."""
-    for document in yaml.safe_load_all(INSTALL.read_text()):
+    for document in yaml.safe_load_all((INSTALL / f"{account}.yaml").read_text()):
         if document["kind"] not in RIGHTS:
             continue
         document["metadata"]["name"] += f"-{namespace}" if document["kind"].startswith("Cluster") else ""
@@ -212,7 +212,7 @@ async def token_of_the_install(client: Client, namespace: str) -> str:
             document["roleRef"]["name"] += f"-{namespace}" if document["kind"].startswith("Cluster") else ""
             document["subjects"][0]["namespace"] = namespace
         await create(client, RIGHTS[document["kind"]], namespace, document)
-    path = SERVICE_ACCOUNTS.path(namespace, "pod-watcher", "token")
+    path = SERVICE_ACCOUNTS.path(namespace, account, "token")
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
     answer = json.loads(await client.request(Call(what="POST token", path=path, method="POST", body=body)))
     return str(answer["status"]["token"])

@@ -13,6 +13,7 @@ from kvberth.kube.resources import (
     DEPLOYMENTS,
     KVCACHES,
     NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
@@ -39,6 +40,8 @@ CLUSTER_ROLE_BINDINGS: Final = Resource(_RBAC, "v1", "clusterrolebindings", "Clu
 ROLES: Final = Resource(_RBAC, "v1", "roles", "Role")
 ROLE_BINDINGS: Final = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 
+NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -63,6 +66,8 @@ PARTS: Final = (
     Part(SERVICES, ("nats",)),
     Part(DEPLOYMENTS, ("nats", "placement", "pod-watcher")),
     Part(DAEMON_SETS, ("kvberth-node",)),
+    Part(POD_DISRUPTION_BUDGETS, ("placement", "pod-watcher")),
+    Part(NETWORK_POLICIES, ("nothing-else", "nats", "to-nats", "to-the-api-server", "metrics")),
 )
 GATE_PARTS: Final = (
     Part(GATES, ("kvberth-gate",)),
