@@ -15,6 +15,7 @@ from kvberth.scenario.backend.kubernetes import processes
 from kvberth.scenario.backend.kubernetes.driver import NodeDriver
 from kvberth.scenario.backend.kubernetes.witness import Witness
 from kvberth.scenario.backend.protocol import ScenarioError
+from support.vineyardd import running_vineyardd
 
 pytestmark = pytest.mark.integration
 
@@ -66,15 +67,32 @@ async def test_files_and_peers_are_put_below_the_root_and_seen_there(tmp_path: P
     socket = {"pid": None, "path": "default/kv/vineyard.sock"}
     async with asked(tmp_path) as ask:
         assert (await ask("/look", {"sockets": [socket]}))["sockets"][0]["state"] == "missing"
-        await ask("/files", {"node": "l20-a", "stale_socket": "default/kv/vineyard.sock"})
+        await ask("/do/files", {"node": "l20-a", "stale_socket": "default/kv/vineyard.sock"})
         assert (await ask("/look", {"sockets": [socket]}))["sockets"][0]["state"] == "stale"
-        await ask("/peer", {"node": "l20-a", "kvcache": "kv", "does": "garbage"})
+        await ask("/do/peer", {"node": "l20-a", "kvcache": "kv", "does": "garbage"})
         assert (await ask("/look", {"sockets": [socket]}))["sockets"][0]["state"] == "other"
-        await ask("/files", {"node": "l20-a", "remove": "default/kv"})
+        await ask("/do/files", {"node": "l20-a", "remove": "default/kv"})
         (path,) = (await ask("/look", {"paths": ["default"]}))["paths"]
         assert (path["state"], path["empty"]) == ("directory", True)
-        refused = await ask("/files", {"node": "l20-a", "remove": "../x"})
+        refused = await ask("/do/files", {"node": "l20-a", "remove": "../x"})
         assert "does not lie below" in refused["failed"]
+
+
+async def test_a_fault_stands_before_a_daemon_until_the_scenario_is_over(directory: Path) -> None:
+    place = directory / "default" / "kv"
+    place.mkdir(parents=True)
+    where, what = {"pid": None, "path": "default/kv/vineyard.sock"}, {"node": "l20-a", "kvcache": "kv"}
+    async with running_vineyardd(place / "vineyard.sock"), asked(directory) as ask:
+        await ask("/do/fault", {**what, "does": "reset"})
+        assert (await ask("/look", {"sockets": [where]}))["sockets"][0]["state"] == "other"
+        await ask("/do/fault", {**what, "does": "slow", "delay": "20ms"})
+        assert (await ask("/look", {"sockets": [where]}))["sockets"][0]["state"] == "answers"
+        assert "blobs" in (await ask("/do/fill", what))["done"]
+        assert (await ask("/do/free", what))["done"]
+        assert "was not filled" in (await ask("/do/free", what))["failed"]
+        await ask("/do/fault", {**what, "does": "reset"})
+        assert await ask("/rest", {}) == {}
+        assert (await ask("/look", {"sockets": [where]}))["sockets"][0]["state"] == "answers"
 
 
 async def test_processes_are_told_by_their_container(tmp_path: Path) -> None:

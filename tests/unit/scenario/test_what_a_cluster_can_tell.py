@@ -30,6 +30,7 @@ def node(name: str, **more: object) -> dict:
         ({"pause": {"service": {"name": "runner", "node": "l20-a"}}}, "--node-driver"),
         ({"kill": {"service": {"name": "runner", "node": "l20-a"}}}, "paused and resumed"),
         ({"kill": "up"}, "kvberth up"),
+        ({"fault": {"bus": True, "does": "reset"}}, "before NATS"),
         ({"stop": {"service": {"name": "node_agent", "node": "l20-a"}}}, "agent"),
     ],
 )

@@ -21,9 +21,6 @@ PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
 
 GPU: Final = "nvidia.com/gpu"
 _NO_VERB: Final = {
-    "fault": "a fault is put before a daemon on the machine that it runs on",
-    "fill": "blobs are put into a daemon on the machine that it runs on",
-    "free": "blobs are put into a daemon on the machine that it runs on",
     "node_add": "a cluster's nodes are given",
 }
 _DRIVEN: Final = frozenset({"node_down", "node_up", "node_delete"})
@@ -107,6 +104,8 @@ def _lacks(step: Step, *, has_driver: bool) -> str | None:
         return "'kvberth status' is asked of a bare machine"
     if step.kind in _NO_VERB:
         return _NO_VERB[step.kind]
+    if getattr(step.value, "bus", None):
+        return "a fault stands before NATS only where its services are started with the story"
     target = getattr(step.value, "target", step.value)
     service = getattr(getattr(target, "service", None), "name", None)
     is_runner = step.kind in {"pause", "resume"} and service == "runner"

@@ -14,7 +14,6 @@ from kvberth.scenario.backend.kubernetes.processes import Process
 from kvberth.scenario.backend.kubernetes.witness import PORT, ROOT, TOKEN_VARIABLE
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.facts import Answer, PathFact
-from kvberth.scenario.format.verbs import FileAct, Peer
 
 NAME: Final = "kvberth-scenario-witness"
 READY_WITHIN_S: Final = 60.0
@@ -113,28 +112,28 @@ class Eyes:
         body = {"pid": process.pid, "started": process.started, "signal": name}
         return bool((await self._send(node, "/signal", body))["sent"])
 
-    async def do(self, path: str, what: FileAct | Peer) -> str:
-        """Have a node's witness change files, or put a peer at a socket.
+    async def do(self, verb: str, node: str, what: Json) -> str:
+        """Have a node's witness carry out a verb on its machine.
 
         Raises:
             ScenarioError: it could not.
             KubeError: the node's witness does not answer.
         """
-        said = await self._send(what.node, path, what.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        said = await self._send(node, f"/do/{verb}", what)
         if "failed" in said:
             raise ScenarioError(said["failed"])
         return str(said["done"])
 
     async def rest(self, nodes: Sequence[str]) -> list[str]:
-        """End the peers that a scenario put at sockets; give what failed."""
+        """End the faults and peers that a scenario put at sockets; give what failed."""
         failed = []
         for node in nodes:
             try:
                 await self._send(node, "/rest", {})
             except NotFound:
-                continue  # with the witness its peers went, too
+                continue  # with the witness they went, too
             except KubeError as error:
-                failed.append(f"peers on {node}: {error}")
+                failed.append(f"faults and peers on {node}: {error}")
         return failed
 
     async def _send(self, node: str, path: str, body: Json) -> Json:

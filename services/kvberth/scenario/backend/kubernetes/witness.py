@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from kvberth.scenario.backend import files, probes
+from kvberth.scenario.backend import probes
 from kvberth.scenario.backend.kubernetes import processes
+from kvberth.scenario.backend.kubernetes.hands import Hands
 from kvberth.scenario.backend.protocol import ScenarioError
-from kvberth.scenario.format.verbs import FileAct, Peer
 
 PORT: Final = 8099
 ROOT: Final = "/var/run/vineyard-kubernetes"
@@ -34,17 +34,16 @@ class Witness:
 
     def __init__(self, token: str, root: Path, proc: Path = processes.PROC) -> None:
         self._token, self._root, self._proc = token, root, proc
-        self._peers = files.Peers()
+        self._hands = Hands(root)
 
     def application(self) -> web.Application:
         """Give the server."""
         application = web.Application()
         application.router.add_post("/look", self._look)
         application.router.add_post("/signal", self._signal)
-        application.router.add_post("/files", self._files)
-        application.router.add_post("/peer", self._peer)
+        application.router.add_post("/do/{verb:files|peer|fault|fill|free}", self._do)
         application.router.add_post("/rest", self._rest)
-        application.on_cleanup.append(self._end_peers)
+        application.on_cleanup.append(self._end)
         return application
 
     async def _look(self, request: web.Request) -> web.Response:
@@ -65,28 +64,20 @@ class Witness:
             return web.json_response({"sent": False})
         return web.json_response({"sent": True})
 
-    async def _files(self, request: web.Request) -> web.Response:
-        what = FileAct.model_validate(await self._asked(request))
+    async def _do(self, request: web.Request) -> web.Response:
+        asked = await self._asked(request)
         try:
-            return web.json_response({"done": await asyncio.to_thread(files.act, what, self._root)})
-        except ScenarioError as error:
-            return web.json_response({"failed": str(error)})
-
-    async def _peer(self, request: web.Request) -> web.Response:
-        what = Peer.model_validate(await self._asked(request))
-        try:
-            return web.json_response({"done": await self._peers.put(what, self._root)})
+            return web.json_response({"done": await self._hands.do(request.match_info["verb"], asked)})
         except ScenarioError as error:
             return web.json_response({"failed": str(error)})
 
     async def _rest(self, request: web.Request) -> web.Response:
         await self._asked(request)
-        await self._peers.close()
-        self._peers = files.Peers()
+        await self._hands.rest()
         return web.json_response({})
 
-    async def _end_peers(self, _: web.Application) -> None:
-        await self._peers.close()
+    async def _end(self, _: web.Application) -> None:
+        await self._hands.rest()
 
     async def _asked(self, request: web.Request) -> Json:
         if not hmac.compare_digest(request.query.get("token", ""), self._token):

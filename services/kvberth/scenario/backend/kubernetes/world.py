@@ -26,6 +26,7 @@ from kvberth.scenario.backend.kubernetes.signals import Signals
 from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.backend.protocol import ScenarioError, Setting, Unfit
 from kvberth.scenario.backend.publish import among, publish
+from kvberth.scenario.durations import Timing
 from kvberth.scenario.facts import Facts, Heard, Mark
 from kvberth.scenario.format import Expectation, Scenario, Step
 from kvberth_schemas.subjects import Service
@@ -50,6 +51,7 @@ class ClusterWorld:
     objects: Objects
     nodes: Nodes
     signals: Signals
+    timing: Timing
     looked: float = 0.0
     """When the last look ended, by the loop's clock."""
 
@@ -96,8 +98,11 @@ class ClusterWorld:
                 return str(await getattr(self.signals, kind)(value))
             case "wipe":
                 return await self.signals.wipe_nats()
-            case "files" | "peer":
-                return await self.looker.eyes.do(f"/{kind}", value)
+            case "files" | "peer" | "fault" | "fill" | "free":
+                said = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                if kind == "fault":
+                    said["delay"] = f"{self.timing.seconds(value.delay) * 1000:.0f}ms"
+                return await self.looker.eyes.do(kind, value.node, said)
             case "publish":
                 return await publish(value, self.listener.url, lambda: among(value, self.heard, marks))
         raise ScenarioError(f"a cluster has no verb '{kind}'")
@@ -212,7 +217,7 @@ class KubernetesBackend:
                 looker = Looker(api, eyes, list(specs), listener.heard)
                 nodes = Nodes(looker, NodeDriver(self._node_driver))
                 objects = Objects(looker, setting, evictions)
-                world = ClusterWorld(api, listener, looker, objects, nodes, Signals(looker, nodes))
+                world = ClusterWorld(api, listener, looker, objects, nodes, Signals(looker, nodes), setting.timing)
                 left: list[str] = []
                 try:
                     await nodes.prepare(specs)
