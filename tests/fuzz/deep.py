@@ -18,6 +18,7 @@ from kvberth.bare.scheduler.state import State
 from kvberth.bare.scheduler.turn import Limits, Seen, turn
 from kvberth.bus import decode
 from kvberth.placement.states import Cause
+from kvberth_schemas.envelope import Envelope
 from kvberth_schemas.events import Resources
 from kvberth_schemas.model import Event, Want
 from kvberth_schemas.registry import ENTITIES, WANT_KINDS
@@ -103,13 +104,32 @@ def placement(data: bytes) -> str:
 
 def _world() -> World:
     world = World()
-    world.node("l20-a")
-    world.node("l20-b")
+    for node in ("l20-a", "l20-b", "l20-c"):
+        world.node(node)
     world.kvcache()
     world.engine("uid-1", "l20-a")
+    world.engine("uid-2", "l20-b")
     world.act()
-    world.cache_runs("l20-a")
+    for node in ("l20-a", "l20-b"):
+        world.cache_runs(node)
+        world.socket_ready(node)
+        world.health(node)
+    world.engine_gone("uid-2", "l20-b")
+    world.engine("uid-3", "l20-c")
     return world
 
 
 _WORLD = _world()
+
+
+def told() -> tuple[bytes, ...]:
+    """Give what is said in that cluster as messages: an input made from them is about what is there."""
+    return tuple(
+        message_of(event, str(subject), event.model_dump(mode="json")) for subject, (event, _) in _WORLD.states.items()
+    )
+
+
+def message_of(message: Event | Want, subject: str, body: object) -> bytes:
+    """Write a message as `row_of` reads it."""
+    headers = Envelope("id-1", message.ce_type, "/kvberth/test/1", NOW, subject, "id-0", None).headers()
+    return json.dumps({"subject": subject, "headers": headers, "body": body}).encode()

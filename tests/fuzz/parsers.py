@@ -31,12 +31,13 @@ from kvberth.kvcache import (
 from kvberth.kvcache.gates import ending_of
 from kvberth.pod_watcher.watches import KVCACHE, NODE, POD
 from kvberth.service.http import HttpServer
+from kvberth.store import control
+from kvberth.store.errors import Malformed as StoreMalformed
 from kvberth.vineyard import wire
 from kvberth_schemas import names, quantity
 from kvberth_schemas.alive import Alive
-from kvberth_schemas.envelope import Envelope
 from kvberth_schemas.manifests import Workload, load_documents
-from kvberth_schemas.model import Event, Message
+from kvberth_schemas.model import Event, Message, Want
 from kvberth_schemas.registry import REQUESTS, WANTS, address, encode
 from kvberth_schemas.registry import decode as decode_body
 from kvberth_schemas.requests import Reply
@@ -67,8 +68,9 @@ def parsers() -> dict[str, Parser]:
         Parser("gate-ending", _ENDINGS, _gate_ending),
         Parser("gate-talk", talks.SEEDS, talks.gate),
         Parser("vineyard-wire", _REPLIES, _vineyard_wire),
+        Parser("store-control", _PACKETS, _store_control, control.MAX_BYTES + 64),
         Parser("bare-apply", (*map(_json, _DOCUMENTS), *_pieces(_TEXTS)), deep.bare_apply, _YAML_BYTES),
-        Parser("placement", _messages(), deep.placement),
+        Parser("placement", (*deep.told(), *_messages()), deep.placement),
         Parser("watch", _frames(), _watch),
         Parser("http", _HTTP, _http),
     )
@@ -172,22 +174,18 @@ def _subjects() -> tuple[bytes, ...]:
     return (alive.encode(), *(subject.encode() for subject in sorted(said)))
 
 
-def _said() -> Iterable[tuple[str, str, bytes]]:
-    """All golden payloads: type, subject, body."""
+def _said() -> Iterable[tuple[Event | Want, str, bytes]]:
+    """All golden payloads: message, subject, body."""
     for path in sorted(_GOLDEN.glob("*/*.json")):
-        kind, body = path.parent.name, path.read_bytes()
-        message = decode_body(kind, body)
+        body = path.read_bytes()
+        message = decode_body(path.parent.name, body)
         parts = [names.encode(address(message).get(part, names.NONE)) for part in ("node", "namespace", "object")]
         place = ".".join("-" if part == "=2D" else part for part in parts)
-        yield kind, deep.subject_of(message, place), body
+        yield message, deep.subject_of(message, place), body
 
 
 def _messages() -> tuple[bytes, ...]:
-    found = []
-    for kind, subject, body in _said():
-        envelope = Envelope("id-1", kind, "/kvberth/test/1", deep.NOW, subject, "id-0", None)
-        found.append(_json({"subject": subject, "headers": envelope.headers(), "body": json.loads(body)}))
-    return tuple(found)
+    return tuple(deep.message_of(message, subject, json.loads(body)) for message, subject, body in _said())
 
 
 def _subject(data: bytes) -> str:
@@ -310,6 +308,31 @@ def _vineyard_wire(data: bytes) -> str:
         except (wire.MalformedError, wire.RefusedError) as error:
             outcome.append(str(error))
     return ";".join(outcome)
+
+
+_PACKETS = tuple(
+    control.encode(message)
+    for message in (
+        control.Hello(bytes(range(16)), bytes(16)),
+        control.Welcome(bytes(16), 3, (4096, 8192), ((0, 64, 128), (1, 0, 4096))),
+        control.Register(bytes(32), (2**21, 4096), 0, 1),
+        control.Layout(1, 2**21, 7),
+        control.Done((1, 2, 2**63)),
+        control.Wait(("ab", "cd")),
+        control.Refuse("budget", "too much"),
+        control.Bye(),
+        control.Wake(),
+    )
+)
+
+
+def _store_control(data: bytes) -> str:
+    try:
+        message = control.decode(data)
+    except StoreMalformed as error:
+        return str(error)
+    assert control.decode(control.encode(message)) == message
+    return type(message).__name__
 
 
 def _frames() -> tuple[bytes, ...]:
