@@ -65,9 +65,13 @@ scenarios-all: .venv/dev.stamp ## All stories on the bare backend
 	@$(PYTEST) -q -m "not long" tests/scenario
 	@$(SCENARIO) tests/scenarios/*.yaml
 
+# While a bus is dead nobody has anything to do: these stand beside each other.
+OUTAGES := tests/scenario/test_a_long_outage.py
+
 scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@echo '== long scenarios: NATS dead for a minute, and each service killed and frozen, at each step of a move; fifty moves; ten thousand proofs'
-	@$(PYTEST) -q -m long tests/scenario tests/integration
+	@$(PYTEST) -q -n 3 -m long $(OUTAGES)
+	@$(PYTEST) -q -m long --ignore $(OUTAGES) tests/scenario tests/integration
 
 bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@echo '== benchmarks: planning a big cluster, starts of the gate, 100 moves of an engine, what a node agent costs, how late loops run, what the block store and the way to it add to a copy'
