@@ -29,4 +29,6 @@ def lacks_saying(deposed: str, *writers: Writer) -> str | None:
     """Say what keeps writers from having said all that is known; ``deposed`` is the sentence of `taken_over`."""
     if any(writer.deposed for writer in writers):
         return deposed
+    if unstored := sum(writer.unstored for writer in writers):
+        return f"NATS stores nothing, as where its disk is full: {unstored} messages were tried at least three times."
     return None if all(writer.complete for writer in writers) else "What is known is not all on the bus yet."

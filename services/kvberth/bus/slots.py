@@ -35,6 +35,9 @@ class Slot:
     troubles: int = 0
     """How often it could not be said, or had to be said over somebody else's word, lately."""
 
+    unstored: int = 0
+    """How often in a row the server, though connected, gave no word that it stored it."""
+
     @property
     def case(self) -> Case:
         """What there is to decide."""
@@ -82,6 +85,10 @@ class Slots:
         """How many subjects have changes that are not acknowledged."""
         return len(self._unacknowledged)
 
+    def unstored(self, times: int) -> int:
+        """How many subjects the server did not store so often in a row."""
+        return sum(slot.unstored >= times for slot in self._unacknowledged.values())
+
     def __getitem__(self, subject: str) -> Slot:
         """Give the slot of a subject, made where it is new."""
         return self._slots.setdefault(subject, Slot())
@@ -97,7 +104,7 @@ class Slots:
     def forget_found(self, *, another_stream: bool) -> None:
         """Nothing is known of the stream; on another one, nothing was ever said."""
         for subject, slot in list(self._slots.items()):
-            slot.found, slot.troubles = None, 0
+            slot.found, slot.troubles, slot.unstored = None, 0, 0
             if another_stream:
                 slot.attempted = None
             if slot.idle:
@@ -136,7 +143,7 @@ class Slots:
         slot = self[subject]
         slot.busy = False
         later, slot.oldest, slot.later = slot.later, None, None
-        slot.troubles = max(0, slot.troubles - 1)
+        slot.troubles, slot.unstored = max(0, slot.troubles - 1), 0
         if later is not None:
             self._begin(subject, slot, later)
             self._schedule(subject, slot)

@@ -62,6 +62,11 @@ class Writer(Participant):
         return self.reconciled and self._ledger.slots.outstanding == 0
 
     @property
+    def unstored(self) -> int:
+        """How many subjects a server that is connected did not store in three tries; above 0: it stores nothing."""
+        return self._ledger.slots.unstored(_TOLD_AFTER) if self._connection.connected else 0
+
+    @property
     def number(self) -> int:
         """Number of the newest change, for `acknowledged`."""
         return self._ledger.slots.number
@@ -143,6 +148,7 @@ class Writer(Participant):
                 done = ledger.read.is_set() and await self._settle(session, subject, slot)
             except BusError as error:
                 slot.troubles += 1
+                slot.unstored += isinstance(error, BusTimeout)
                 self._note(error, subject, slot.troubles)
             finally:
                 (ledger.slots.done if done else ledger.slots.give_back)(subject)

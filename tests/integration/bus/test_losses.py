@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import time
 from unittest.mock import patch
 
@@ -29,6 +30,7 @@ from kvberth.bus.connection import Connection
 from kvberth.bus.consumer import Consumer
 from kvberth.bus.errors import SessionLost
 from kvberth.bus.metrics import Metrics
+from kvberth.bus.readiness import lacks_saying
 from kvberth.bus.session import Session
 from kvberth_schemas.events import SocketGoneV1
 from kvberth_schemas.subjects import EVENTS_STREAM, WANTS_STREAM, Service
@@ -379,3 +381,18 @@ async def test_a_closed_connection_is_replaced_for_ever(server):
         await until(lambda: connection.connected)
         with pytest.raises(SessionLost):
             await session.publish("elsewhere")
+
+
+async def test_a_server_that_answers_and_stores_nothing_is_named(server):
+    async with declaring(server.url) as bus, sockets_writer(bus) as writer:
+        writer.put(socket(), lost())
+        writer.ready()
+        assert await writer.flushed(5)
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))  # as a disk without room
+        writer.put(socket(), lost(message="unsaid"))
+        await until(lambda: "NATS stores nothing" in (lacks_saying("deposed", writer) or ""), within_s=15.0)
+        assert bus.connected
+        assert not writer.complete
+        await server.restart()
+        assert await writer.flushed(10)
+        assert lacks_saying("deposed", writer) is None

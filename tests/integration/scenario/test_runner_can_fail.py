@@ -164,6 +164,7 @@ VERBS = [
         f"[{{stop: {{cache: {{kvcache: {KV}}}}}}}]", "stop the cache", "can't be stopped, its runner starts it again"
     ),
     Wrong("[{start: nats}]", "start NATS", "NATS was not stopped; 'start' ends a 'stop'"),
+    Wrong("[{disk: free}]", "the disk of NATS is free", "is not full; 'disk: free' ends a 'disk: full'"),
     Wrong("[{node_up: l20-a}]", "the node l20-a boots again", "the node l20-a is not down"),
     Wrong("[{node_down: l20-z}]", "the node l20-z is lost", "no runner and no agent of a node l20-z"),
     Wrong("[{node_add: l20-a}]", "add the node l20-a", "the node l20-a is there already"),

@@ -102,6 +102,18 @@ async def test_a_subject_about_which_nothing_is_known_is_forgotten():
     assert len(slots) == 0
 
 
+async def test_what_was_not_stored_several_times_is_counted_until_it_is():
+    slots = Slots()
+    for subject in ("never", "late"):
+        slots.mark(subject)
+        slots[subject].unstored = 3
+    slots["late"].unstored = 2
+    assert (slots.unstored(3), slots.unstored(2)) == (1, 2)
+    await slots.take()
+    slots.done("never")
+    assert (slots.unstored(3), slots["never"].unstored) == (0, 0)
+
+
 async def test_what_is_remembered_does_not_grow_with_time():
     """One subject that is never acknowledged must not make the others' past pile up."""
     slots = Slots()

@@ -1,6 +1,7 @@
 """Manifests with changes, settings, metrics text, results, changed bodies."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 from kvberth.scenario import manifests
 from kvberth.scenario.backend import probes
 from kvberth.scenario.backend.bare import environment
-from kvberth.scenario.backend.publish import changed
+from kvberth.scenario.backend.publish import changed, spelled
 from kvberth.scenario.durations import Timing
 from kvberth.scenario.format import parse
 from kvberth.scenario.format.manifests import Apply
@@ -121,3 +122,16 @@ def test_results_are_one_object_with_exactly_the_promised_keys() -> None:
     assert failed([good, bad])
     assert not failed([good, skipped])
     assert summary([good, bad, skipped]).startswith("1 passed, 1 failed, 1 skipped; 1 steps and expectations skipped")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{now}", "2026-01-01T00:00:00.000000+00:00"),
+        ('"{now+7m}" "{now-1h}"', '"2026-01-01T00:07:00.000000+00:00" "2025-12-31T23:00:00.000000+00:00"'),
+        ("uid-{n} at {now-500ms}", "uid-3 at 2025-12-31T23:59:59.500000+00:00"),
+        ('{"now": 1, "{nowhere}": "{now+}"}', '{"now": 1, "{nowhere}": "{now+}"}'),
+    ],
+)
+def test_times_in_a_published_message_are_said_by_their_distance_from_now(written: str, said: str) -> None:
+    assert spelled(written, 3, datetime(2026, 1, 1, tzinfo=UTC)) == said

@@ -26,6 +26,7 @@ def node(name: str, **more: object) -> dict:
     ("step", "reason"),
     [
         ({"node_add": "l20-c"}, "nodes are given"),
+        ({"disk": "full"}, "disk of NATS"),
         ({"node_down": "l20-a"}, "--node-driver"),
         ({"pause": {"service": {"name": "runner", "node": "l20-a"}}}, "--node-driver"),
         ({"kill": {"service": {"name": "runner", "node": "l20-a"}}}, "paused and resumed"),

@@ -3,9 +3,10 @@
 import asyncio
 import base64
 import json
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import nats
@@ -15,6 +16,7 @@ from nats.js.api import RawStreamMsg
 from nats.js.errors import Error as StreamError
 from nats.js.errors import NotFoundError
 
+from kvberth.scenario import durations
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.facts import Heard, Mark
 from kvberth.scenario.format.verbs import Again, Publish
@@ -27,6 +29,7 @@ HEARD_WITHIN_S = 5
 _POLL_S = 0.02
 NUMBER = "{n}"
 """Stands for the number of a message, from 1, in the subject and body of what is published several times."""
+_NOW = re.compile(r"\{now(?:([+-])(\d+(?:ms|s|m|h)))?\}")
 _SOURCE = "/kvberth/scenario/outsider"
 
 
@@ -45,15 +48,35 @@ async def publish(what: Publish, url: str, heard: Callable[[], Sequence[Heard]])
         for number in range(1, what.times + 1):
             if number > 1 and _has_new_ids(what):
                 headers |= _new_id()
-            text = str(number)
-            spelled = subject.replace(NUMBER, text)
-            await client.publish(spelled, body.replace(NUMBER.encode(), text.encode()), headers=headers)
+            now = datetime.now(UTC)
+            told = {name: timed(value, now) for name, value in headers.items()}
+            await client.publish(spelled(subject, number, now), _spelled(body, number, now), headers=told)
         await client.flush(timeout=CONNECT_WITHIN_S)
     except (OSError, NatsError, StreamError) as error:
         raise ScenarioError(f"the bus does not take it: {error}") from error
     finally:
         await client.close()
     return f"{len(body)} bytes on {subject}"
+
+
+def spelled(text: str, number: int, now: datetime) -> str:
+    """Put in a message's number, and times that are said by their distance from now; pure."""
+    return timed(text.replace(NUMBER, str(number)), now)
+
+
+def timed(text: str, now: datetime) -> str:
+    """Put in times for ``{now}``, ``{now+7m}``, ``{now-1h}``; pure."""
+
+    def time(match: re.Match[str]) -> str:
+        seconds = durations.parse(match[2], {}) if match[2] else 0.0
+        return (now + timedelta(seconds=-seconds if match[1] == "-" else seconds)).isoformat(timespec="microseconds")
+
+    return _NOW.sub(time, text)
+
+
+def _spelled(body: bytes, number: int, now: datetime) -> bytes:
+    """The same in bytes, of which not all may be text."""
+    return spelled(body.decode(errors="surrogateescape"), number, now).encode(errors="surrogateescape")
 
 
 def among(what: Publish, heard: Sequence[Heard], marks: Mapping[str, Mark]) -> Sequence[Heard]:

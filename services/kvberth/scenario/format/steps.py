@@ -93,6 +93,8 @@ class Step(OneOf):
     """Let what was stopped start again."""
     wipe: Literal["nats"] | None = None
     """Kill NATS and remove all that it stored, before it starts again."""
+    disk: Literal["full", "free"] | None = None
+    """NATS can write nothing any more, as on a full disk, until it is ``free``; `up` is held meanwhile."""
     publish: Publish | None = None
     """Say something on the bus that nobody of kvberth said."""
     files: FileAct | None = None
@@ -151,6 +153,7 @@ _TOLD = {
     "node_down": "the node {value} is lost",
     "node_up": "the node {value} boots again",
     "node_delete": "delete the node {value}",
+    "disk": "the disk of NATS is {value}",
     "node_add": "add the node {value}",
 }
 

@@ -135,7 +135,8 @@ class Publish(OneOf):
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers, over those of the envelope."""
     times: int = Field(1, ge=1, le=100_000)
-    """How often; ``{n}`` in subject and body stands for the number, from 1."""
+    """How often; ``{n}`` in subject and body stands for the number, from 1. There and in headers ``{now}``,
+    ``{now+7m}``, ``{now-1h}`` stand for times."""
 
     def __str__(self) -> str:
         """Say it."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import shutil
 import signal
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from kvberth.scenario.judge.lives import resolve
 ENDS_WITHIN_S = 15.0
 BACK_WITHIN_S = 30.0
 _POLL_S = 0.01
+_DISK = "the disk of NATS"
 _NODE_SERVICES = frozenset({"runner", "node_agent"})
 
 
@@ -89,6 +91,25 @@ class Signals:
         self._resume_up()
         await self._until_back(target, set())
         return f"{target} runs again"
+
+    async def disk(self, state: str) -> str:
+        """Let every write of NATS fail (``full``), or let them pass (``free``).
+
+        `up` is held in between: it would start another NATS, for which the disk has room.
+        """
+        life = self._one(Target(nats=True))
+        if state == "full":
+            self._pause_up()
+            self.stopped.add(_DISK)
+        elif _DISK not in self.stopped:
+            raise ScenarioError("the disk of NATS is not full; 'disk: free' ends a 'disk: full'")
+        limit = 1 if state == "full" else resource.RLIM_INFINITY  # bytes to which a file may grow
+        resource.prlimit(life.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        if state == "free":
+            self.stopped.discard(_DISK)
+            if not self.stopped:
+                self._resume_up()
+        return str(life)
 
     async def wipe_nats(self) -> str:
         """Kill NATS and remove its files before it is started again."""

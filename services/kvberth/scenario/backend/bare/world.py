@@ -72,7 +72,7 @@ class BareWorld:
                 return str(await getattr(signals, kind)(value))
             case "wipe":
                 return await signals.wipe_nats()
-            case "node_down" | "node_up":
+            case "node_down" | "node_up" | "disk":
                 return str(await getattr(signals, kind)(value))
             case "node_add":
                 self._looker.nodes.append(value.name)

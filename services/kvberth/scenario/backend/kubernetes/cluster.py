@@ -21,6 +21,7 @@ PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
 
 GPU: Final = "nvidia.com/gpu"
 _NO_VERB: Final = {
+    "disk": "the disk of NATS is filled on the machine that it runs on",
     "node_add": "a cluster's nodes are given",
 }
 _DRIVEN: Final = frozenset({"node_down", "node_up", "node_delete"})
