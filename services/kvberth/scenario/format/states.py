@@ -114,7 +114,7 @@ class StatusOf(Part):
     generation: int | None = None
     """The observed generation."""
     mentions: Regex | None = None
-    """Found anywhere in the status, every name and message included; with ``not:`` nowhere."""
+    """Found anywhere in the status as JSON, in names of fields, too; with ``not:`` nowhere."""
 
     @model_validator(mode="after")
     def _proofs_since(self) -> Self:
