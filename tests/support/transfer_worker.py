@@ -39,6 +39,14 @@ class RunningWorker:
             self.process.kill()
         await self.process.wait()
 
+    async def freeze(self) -> None:
+        """SIGSTOP, and until it has stopped."""
+        self.process.send_signal(signal.SIGSTOP)
+        await until(lambda: all(_state(self.process.pid, task.name) == "T" for task in self._tasks()))
+
+    def _tasks(self) -> list[Path]:
+        return list(Path(f"/proc/{self.process.pid}/task").iterdir())
+
     async def metrics(self) -> dict[str, float]:
         """Every number of one scrape, by its name with its one label's value."""
         file = self.directory / "state/services/transfer_worker.json"
@@ -118,8 +126,8 @@ class Engine:
         self.process.send_signal(number)
 
 
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def _state(pid: int, task: str | None = None) -> str:
+    return Path(f"/proc/{pid}/task/{task or pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @asynccontextmanager

@@ -171,16 +171,21 @@ async def test_three_times_what_the_store_takes_is_refused_at_once_and_never_abo
 
 
 async def look_at_the_use(worker: RunningWorker, budget: int) -> None:
-    """Looks as a third process, while engines do their worst, at what their words and the headers say."""
+    """Looks as a third process, while engines do their worst, at what their words and the headers say.
+
+    The worker is stopped for each look, so that all headers are of one moment.
+    """
     held = attach(worker.directory / "vineyard.sock", worker.directory / "store.json")
     memory, in_use = held.memory, {SlotState.GRANTED, SlotState.QUARANTINED, SlotState.COMMITTED}
     seen = 0
     try:
         while True:
+            await worker.freeze()
             pages_of = [memory.client_page(place)[:PAGE].cast("Q") for place in range(memory.geometry.clients)]
             queued = sum(page[pages.QUEUED] for page in pages_of)
             states = Counter(memory.header(slot).state for slot in range(memory.geometry.slots))
             granted = BLOCK * sum(states[state] for state in in_use)
+            worker.process.send_signal(signal.SIGCONT)
             assert queued + granted <= budget
             seen = max(seen, queued)
             assert await worker.metric("kvberth_store_faults") == 0

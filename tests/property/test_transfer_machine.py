@@ -1,0 +1,230 @@
+"""Clients and the worker's core in any order of steps: the budget holds, the books add up, no receipt is false.
+
+In one process, with time as an argument; each client does what docs/store.md says, at whatever moment.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kvberth.store.control import Done, Hello, Layout, Refuse, Register
+from kvberth.store.layout import pages
+from kvberth.store.layout.geometry import PAGE
+from kvberth.store.layout.rings import Commit, Grant, Outcome
+from kvberth.store.locks import lock_path
+from kvberth.store.reader import Reader
+from kvberth.store.rings import ClientRings
+from kvberth.store.walk import walk
+from kvberth.transfer_worker import serving as serving_module
+from kvberth.transfer_worker.answers import LATE_NS
+from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
+from support.store_memory import SMALL, content, key_of, small_memory
+
+BUDGET = 20 * PAGE
+GRANT_NS = 10**9
+IDS = {name: name.encode() * 16 for name in "abc"}
+
+
+@dataclass
+class Client:
+    """What a client knows."""
+
+    rings: ClientRings
+    quota: int = 0
+    held: list[Grant] = field(default_factory=list)
+    flying: dict[int, bytes] = field(default_factory=dict)
+    connected: bool = True
+
+
+class Transfer(RuleBasedStateMachine):
+    """The core of one epoch, its clients, and what they were told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 10**12
+        self.memory = small_memory()
+        self.totals = Totals()
+        self.alive: set[str] = set()
+        self.clients: dict[str, Client] = {}
+        self.taken: set[tuple[str, int]] = set()
+        self.proved: set[tuple[str, int]] = set()
+        self.real_is_held = serving_module.is_held
+        serving_module.is_held = lambda path: path.name in self.alive
+        self.serving = self.serve()
+
+    def teardown(self) -> None:
+        serving_module.is_held = self.real_is_held
+
+    def serve(self) -> Serving:
+        where = ServingSettings(Path("/nowhere"), BUDGET, GRANT_NS)
+        return Serving(self.memory, where, self.totals, clock=lambda: self.now)
+
+    def lock(self, name: str) -> str:
+        return lock_path(Path("/nowhere"), self.memory.superblock.epoch, IDS[name]).name
+
+    def one(self, data: st.DataObject) -> str:
+        """A client that is connected."""
+        while not self.connected():
+            self.comes_or_comes_back(min(self.clients, default="a"))
+        return str(data.draw(st.sampled_from(self.connected())))
+
+    def connected(self) -> list[str]:
+        return [name for name, client in self.clients.items() if client.connected]
+
+    # --- clients ------------------------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(sorted(IDS)))
+    def comes_or_comes_back(self, name: str) -> None:
+        client = self.clients.get(name)
+        if client is not None:
+            client.rings.begin()
+            client.held.clear()
+        welcome = self.serving.greet(Hello(IDS[name], bytes(16)))
+        if isinstance(welcome, Refuse):
+            assert len(self.clients) >= SMALL.clients
+            return
+        self.alive.add(self.lock(name))
+        client = client or Client(ClientRings(self.memory, welcome.place))
+        self.clients[name] = client
+        client.connected, client.flying = True, {}
+        self.taken = {each for each in self.taken if each[0] != name}
+        self.proved = {each for each in self.proved if each[0] != name}
+        answer = self.serving.register(IDS[name], Register(bytes(32), (PAGE,), 0, 1))
+        if not isinstance(answer, Layout):
+            self.dies(name)
+
+    @rule(data=st.data())
+    def adopts_and_queues(self, data: st.DataObject) -> None:
+        client = self.clients[self.one(data)]
+        if data.draw(st.booleans()):
+            client.quota = client.rings.mirror[pages.QUEUE_BYTES]
+            client.rings.page[pages.QUOTA_SEEN] = client.rings.mirror[pages.QUOTA]
+        queued = int(client.rings.page[pages.QUEUED])
+        if data.draw(st.booleans()):
+            client.rings.page[pages.QUEUED] = max(queued, data.draw(st.integers(0, client.quota // PAGE)) * PAGE)
+        else:
+            client.rings.page[pages.QUEUED] = 0
+
+    @rule(data=st.data(), count=st.integers(1, 6))
+    def copies_and_commits(self, data: st.DataObject, count: int) -> None:
+        client = self.clients[self.one(data)]
+        client.held += client.rings.grants()
+        for grant in client.held[:count]:
+            key = key_of(data.draw(st.integers(0, 30)))
+            self.memory.data(grant.slot, PAGE, PAGE)[:] = content(key, PAGE)
+            client.rings.commit(Commit(key, grant.grant, grant.generation, grant.slot, PAGE))
+            client.rings.page[pages.ADMITTED] += 1
+            client.flying[grant.grant] = key
+        del client.held[:count]
+        if data.draw(st.booleans()):
+            self.turns()
+
+    @rule(data=st.data())
+    def writes_into_its_slots_and_gives_them_back(self, data: st.DataObject) -> None:
+        name = self.one(data)
+        client = self.clients[name]
+        client.held += client.rings.grants()
+        for grant in client.held:  # in time or long after: until it says "done", nobody else may have the slot
+            self.memory.data(grant.slot, PAGE, PAGE)[:] = b"\xee" * PAGE
+        if data.draw(st.booleans()):
+            self.serving.done(IDS[name], Done(tuple(grant.grant for grant in client.held)))
+            client.held.clear()
+
+    @rule(data=st.data())
+    def hears_receipts(self, data: st.DataObject) -> None:
+        name = self.one(data)
+        client = self.clients[name]
+        for receipt in client.rings.receipts():
+            del client.flying[receipt.grant]
+            client.rings.page[pages.OUTCOMES + receipt.outcome] += 1
+            if not receipt.outcome.dropped:
+                assert (name, receipt.grant) in self.proved, "a receipt before the daemon's word"
+
+    @rule(data=st.data(), what=st.sampled_from(["cut off", "dies", "worker"]))
+    def breaks(self, data: st.DataObject, what: str) -> None:
+        if what == "worker":
+            self.is_killed_and_comes_back()
+            return
+        name = self.one(data)
+        if what == "dies":
+            self.dies(name)
+        else:
+            self.clients[name].connected = False
+            self.serving.lost(IDS[name])
+
+    def dies(self, name: str) -> None:
+        del self.clients[name]
+        self.alive.discard(self.lock(name))
+        self.serving.lost(IDS[name])
+
+    # --- the worker ---------------------------------------------------------------------------------------------------
+
+    @rule()
+    def turns(self) -> None:
+        _, bad = self.serving.turn()
+        assert bad == []
+        self.taken |= {(name, grant) for name in self.connected() for grant in self.clients[name].flying}
+
+    @rule()
+    def divides(self) -> None:
+        assert self.serving.divide() == []
+
+    @rule(passed=st.sampled_from([10**7, GRANT_NS // 2, 2 * GRANT_NS, 10 * GRANT_NS]))
+    def time_passes(self, passed: int) -> None:
+        self.now += passed
+        self.serving.tend()
+        self.serving.note_reads()
+
+    @rule()
+    def the_daemon_answers(self) -> None:
+        self.proved |= self.taken
+        self.serving.answer(self.now)
+
+    @rule()
+    def the_daemon_is_silent(self) -> None:
+        self.now += LATE_NS + 1
+        self.serving.answer(0)
+
+    def is_killed_and_comes_back(self) -> None:
+        for client in self.clients.values():
+            client.connected = False
+        self.serving = self.serve()
+
+    # --- what always holds --------------------------------------------------------------------------------------------
+
+    @invariant()
+    def the_budget_holds(self) -> None:
+        held = sum(member.held_bytes for member in self.serving.members.values())
+        queued = sum(int(client.rings.page[pages.QUEUED]) for client in self.clients.values())
+        assert held + queued <= BUDGET
+        assert self.totals.over_budget == 0
+
+    @invariant()
+    def the_books_are_what_a_stranger_finds(self) -> None:
+        books, found = self.serving.store.books(), walk(self.memory)
+        assert books.complaints(SMALL.data_bytes) == []
+        assert found.complaints == ()
+        assert found.states == books.states
+
+    @invariant()
+    def no_byte_is_wrong(self) -> None:
+        reader = Reader(self.memory)
+        for key, block in self.readable(reader):
+            assert block == content(key, PAGE)
+
+    def readable(self, reader: Reader) -> Iterator[tuple[bytes, bytes]]:
+        for number in range(31):
+            for block in reader.read([key_of(number)]):
+                yield key_of(number), block
+
+
+TestTransfer = Transfer.TestCase
+TestTransfer.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+def test_an_outcome_has_a_word_of_its_own() -> None:
+    assert all(outcome < pages.OUTCOME_WORDS for outcome in Outcome)
