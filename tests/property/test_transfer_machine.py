@@ -66,6 +66,12 @@ class Transfer(RuleBasedStateMachine):
     def lock(self, name: str) -> str:
         return lock_path(Path("/nowhere"), self.memory.superblock.epoch, IDS[name]).name
 
+    def commit(self, client: Client, grant: Grant, key: bytes) -> None:
+        self.memory.data(grant.slot, PAGE, PAGE)[:] = content(key, PAGE)
+        client.rings.commit(Commit(key, grant.grant, grant.generation, grant.slot, PAGE))
+        client.rings.page[pages.ADMITTED] += 1
+        client.flying[grant.grant] = key
+
     def one(self, data: st.DataObject) -> str:
         """A client that is connected."""
         while not self.connected():
@@ -115,24 +121,39 @@ class Transfer(RuleBasedStateMachine):
         client.held += client.rings.grants()
         for grant in client.held[:count]:
             key = key_of(data.draw(st.integers(0, 30)))
-            self.memory.data(grant.slot, PAGE, PAGE)[:] = content(key, PAGE)
-            client.rings.commit(Commit(key, grant.grant, grant.generation, grant.slot, PAGE))
-            client.rings.page[pages.ADMITTED] += 1
-            client.flying[grant.grant] = key
+            self.commit(client, grant, key)
         del client.held[:count]
         if data.draw(st.booleans()):
             self.turns()
 
-    @rule(data=st.data())
-    def writes_into_its_slots_and_gives_them_back(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), late=st.booleans(), done=st.booleans())
+    def writes_into_its_slots(self, data: st.DataObject, late: bool, done: bool) -> None:
+        """In time, or long after its time while others work: until it says "done", nobody else may have its slots."""
         name = self.one(data)
         client = self.clients[name]
         client.held += client.rings.grants()
-        for grant in client.held:  # in time or long after: until it says "done", nobody else may have the slot
+        if late:
+            self.time_passes(2 * GRANT_NS)
+            for other in set(self.connected()) - {name}:
+                self.commit_all(self.clients[other])
+            self.turns()
+        for grant in client.held:
             self.memory.data(grant.slot, PAGE, PAGE)[:] = b"\xee" * PAGE
-        if data.draw(st.booleans()):
+        if done:
             self.serving.done(IDS[name], Done(tuple(grant.grant for grant in client.held)))
             client.held.clear()
+
+    def commit_all(self, client: Client) -> None:
+        """New blocks into new slots, round after round, until every slot was somebody's."""
+        for _ in range(3):
+            self.turns()
+            client.held += client.rings.grants()
+            for grant in client.held:
+                key = key_of(31 + self.serving.store.books().published.blocks % 30)
+                self.commit(client, grant, key)
+            client.held.clear()
+            self.the_daemon_answers()
+            self.turns()
 
     @rule(data=st.data())
     def hears_receipts(self, data: st.DataObject) -> None:
@@ -217,13 +238,13 @@ class Transfer(RuleBasedStateMachine):
             assert block == content(key, PAGE)
 
     def readable(self, reader: Reader) -> Iterator[tuple[bytes, bytes]]:
-        for number in range(31):
+        for number in range(61):
             for block in reader.read([key_of(number)]):
                 yield key_of(number), block
 
 
 TestTransfer = Transfer.TestCase
-TestTransfer.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestTransfer.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
 
 
 def test_an_outcome_has_a_word_of_its_own() -> None:
