@@ -7,7 +7,6 @@ import gc
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -30,25 +29,32 @@ class Mapping:
     """One epoch's memory, the page of this client in it, and the lock that says that it is mapped."""
 
     def __init__(self, directory: Path, client: bytes, welcome: Welcome, fds: Sequence[int]) -> None:
-        """Locks, then maps; the descriptors stay the caller's. Raises StoreError, Malformed, FenceRefused."""
-        if len(fds) != len(welcome.maps) or not welcome.blobs:
-            raise Malformed(f"{len(fds)} descriptors came for {len(welcome.maps)} memories")
+        """Locks, then maps; the descriptors stay the caller's. Raises StoreError where that can't be."""
         self.epoch = welcome.epoch
         self.place = welcome.place
         self._maps: list[mmap.mmap] = []
-        with ExitStack() as undo:
-            self._lock = ClientLock(lock_path(directory, welcome.epoch, client))
-            undo.callback(self.close)
-            views = self._map(welcome, fds)
-            self.memory = StoreMemory.open(views[0], tuple(views[1:]))
-            if self.memory.superblock.epoch != welcome.epoch or welcome.place >= self.memory.geometry.clients:
-                raise Malformed("the memory is of another epoch than the worker said")
-            self.fence: Fence = client_fence(FenceKind(self.memory.superblock.fence))
-            self.reader = Reader(self.memory, client=welcome.place, lease_bytes=0, fence=self.fence)
-            self.rings = ClientRings(self.memory, welcome.place)
-            self.arenas: list[Bytes] = [np.frombuffer(view, dtype=np.uint8) for view in self.memory.arenas]
-            self._cold = _pieces(welcome.blobs[1:])
-            undo.pop_all()
+        self._lock = ClientLock(lock_path(directory, welcome.epoch, client))
+        fault = None
+        try:
+            self._open(welcome, fds)
+        except (StoreError, OSError, ValueError) as error:
+            fault = str(error)
+        if fault is not None:  # here the error is gone, whose frames hold views of what is to be unmapped
+            self.close()
+            raise StoreError(fault)
+
+    def _open(self, welcome: Welcome, fds: Sequence[int]) -> None:
+        if len(fds) != len(welcome.maps) or not welcome.blobs:
+            raise Malformed(f"{len(fds)} descriptors came for {len(welcome.maps)} memories")
+        views = self._map(welcome, fds)
+        self.memory = StoreMemory.open(views[0], tuple(views[1:]))
+        if self.memory.superblock.epoch != welcome.epoch or welcome.place >= self.memory.geometry.clients:
+            raise Malformed("the memory is of another epoch than the worker said")
+        self.fence: Fence = client_fence(FenceKind(self.memory.superblock.fence))
+        self.reader = Reader(self.memory, client=welcome.place, lease_bytes=0, fence=self.fence)
+        self.rings = ClientRings(self.memory, welcome.place)
+        self.arenas: list[Bytes] = [np.frombuffer(view, dtype=np.uint8) for view in self.memory.arenas]
+        self._cold = _pieces(welcome.blobs[1:])
 
     def place_of(self, slot: int, slot_bytes: int) -> Place:
         return Place(*self.memory.geometry.slot_data(slot, slot_bytes))
