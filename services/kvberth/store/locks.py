@@ -35,7 +35,8 @@ class ClientLock:
         """Makes and locks the file; raises StoreError with a sentence."""
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.fchmod(self._fd, 0o644)  # whatever the umask: a worker of another user must be able to try the lock
         except OSError as error:
             raise StoreError(f"{path.parent} can't be written, which a client must ({error.strerror})") from None
         try:
@@ -52,7 +53,7 @@ class ClientLock:
 def is_held(path: Path) -> bool:
     """Whether the file's client lives."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError:

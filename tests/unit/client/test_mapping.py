@@ -89,6 +89,17 @@ def test_a_store_is_mapped_locked_and_warm_until_it_is_closed(fd: int, directory
     assert list((directory / CLIENTS_NAME).iterdir()) == []
 
 
+def test_a_worker_of_another_user_can_try_the_lock_whatever_the_engines_umask(fd: int, directory: Path) -> None:
+    formatted(fd)
+    before = os.umask(0o077)
+    try:
+        mapping = Mapping(directory, CLIENT, WELCOME, [fd])
+    finally:
+        os.umask(before)
+    assert lock_path(directory, EPOCH, CLIENT).stat().st_mode & 0o777 == 0o644
+    mapping.close()
+
+
 def test_a_view_that_is_left_keeps_the_lock(fd: int, directory: Path) -> None:
     formatted(fd)
     mapping = Mapping(directory, CLIENT, WELCOME, [fd])
