@@ -25,6 +25,7 @@ BATCH = 16
 """Blocks that are copied and committed at once."""
 _POLL_S = 0.0002
 _IDLE_S = 0.1
+_RETRY_S = 1.0
 _IDLE_NS = 5_000_000_000
 _TEND_NS = 50_000_000
 _YIELD_S = 0.01
@@ -115,8 +116,7 @@ class EngineHalf:
         except (LinkError, StoreError) as error:
             self.why = str(error)
             with self._desk.changed:
-                if not self._desk.closing:
-                    self._desk.changed.wait(0.2)
+                self._desk.changed.wait_for(lambda: self._desk.closing, getattr(error, "retry_s", _RETRY_S))
             self._desk.drop_late(Outcome.NO_CACHE)
             return
         self.why = None

@@ -18,10 +18,16 @@ from kvberth.store.errors import Malformed
 
 _ANSWER_S = 2.0
 _MAX_FDS = 250
+_REFUSED_S = 2.0
+"""A refusal may be taken back (the budget is another one then), but not soon."""
 
 
 class LinkError(Exception):
-    """There is no worker to talk to at this moment; the text says why."""
+    """There is no worker to talk to at this moment; the text says why, `retry_s` when to ask again."""
+
+    def __init__(self, words: str, retry_s: float = 0.2) -> None:
+        super().__init__(words)
+        self.retry_s = retry_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def _welcomed(sock: socket.socket, who: Identity, mapping: Mapping | None, took:
     welcome, fds = _answer(sock)
     try:
         if not isinstance(welcome, Welcome):
-            raise LinkError(_said(welcome))
+            raise _said(welcome)
         if mapping is not None:
             if (mapping.epoch, mapping.place) != (welcome.epoch, welcome.place):
                 mapping.memory.check_epoch()
@@ -117,7 +123,7 @@ def _welcomed(sock: socket.socket, who: Identity, mapping: Mapping | None, took:
 def _registered(sock: socket.socket) -> Layout:
     answer, _ = _answer(sock)
     if not isinstance(answer, Layout):
-        raise LinkError(_said(answer))
+        raise _said(answer)
     return answer
 
 
@@ -139,13 +145,13 @@ def _answer(sock: socket.socket) -> tuple[Message, list[int]]:
     raise LinkError(f"the worker gave no answer within {_ANSWER_S:g} s")
 
 
-def _said(message: Message) -> str:
+def _said(message: Message) -> LinkError:
     match message:
         case Refuse(reason, words):
-            return f"{words} ({reason})"
+            return LinkError(f"{words} ({reason})", _REFUSED_S)
         case Wait(clients) if clients:
-            return f"the worker waits for {len(clients)} clients that map an earlier store"
+            return LinkError(f"the worker waits for {len(clients)} clients that map an earlier store")
         case Wait():
-            return "the worker has no store at this moment"
+            return LinkError("the worker has no store at this moment")
         case _:
-            return f"the worker says {type(message).__name__}, which is no answer"
+            return LinkError(f"the worker says {type(message).__name__}, which is no answer", _REFUSED_S)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvberth.client.link import Identity, Link
+from kvberth.client.link import Identity, Link, LinkError
 from kvberth.client.mapping import Mapping
 from kvberth.store import control
 from kvberth.store.layout import pages
@@ -114,3 +114,25 @@ async def test_what_is_cancelled_is_the_engines_own_again_at_once(daemon: Runnin
 async def nothing_flies(worker) -> bool:
     now = await worker.metrics()
     return now["kvberth_transfer_admitted"] == 64 and now["kvberth_transfer_in_flight"] == 0
+
+
+async def test_a_client_that_does_not_fit_is_refused_with_a_reason_and_others_are_served(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_worker(directory) as worker, running_engine(directory) as engine:
+        await engine.tell("connect")
+        mapped: list[Mapping] = []
+        for size, take, why in (
+            (8 << 20, mapped.append, r"1 to \d+ bytes.*layout"),
+            (3 << 20, mapped.append, "budget"),
+            (65536, Mapping.close, "holds the lock.*denied"),
+        ):
+            with pytest.raises(LinkError, match=why) as refused:
+                Link.open(Identity(directory, secrets.token_bytes(16), bytes(32), (size,)), None, take)
+            assert refused.value.retry_s > 1
+        for each in mapped:
+            each.close()
+        assert await engine.tell("put", 0, 16) == {"STORED": 16}
+        now = await worker.metrics()
+        assert [now[f"kvberth_transfer_refused.{reason}"] for reason in ("layout", "budget", "denied")] == [1, 1, 1]
+        await until(lambda: one_client(worker))
