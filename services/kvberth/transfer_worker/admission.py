@@ -74,16 +74,19 @@ class Admission:
     def divide(self, uses: Mapping[bytes, Use], elsewhere: int = 0) -> dict[bytes, Quota]:
         """Returns the quotas that change, for every client that is in; `elsewhere` bytes are used by others."""
         changed: dict[bytes, Quota] = {}
-        targets = {client: self._target(member) for client, member in self._members.items()}
+        least = sum(_least(member.slot_bytes) for member in self._members.values())
+        targets = {client: self._target(member, least) for client, member in self._members.items()}
         for client, target in targets.items():
             told = self._members[client].told
             lower = Quota(0, *(min(pair) for pair in zip(_amounts(told), _amounts(target), strict=True)))
             self._tell(client, lower, uses[client], changed)
+        reserved = elsewhere + sum(self.reserved(client, uses[client]) for client in self._members)
         for client, target in targets.items():
-            others = elsewhere + sum(self.reserved(each, uses[each]) for each in self._members if each != client)
+            others = reserved - self.reserved(client, uses[client])
             raised = self._fitting(client, target, uses[client], self.budget - others)
             if raised is not None:
                 self._tell(client, raised, uses[client], changed)
+            reserved = others + self.reserved(client, uses[client])
         return changed
 
     def _fitting(self, client: bytes, target: Quota, use: Use, left: int) -> Quota | None:
@@ -100,8 +103,8 @@ class Admission:
         """Bytes that a client may let wait until it has heard of the next quota."""
         return member.told.queued if use.obeyed == member.told.number else max(member.before, member.told.queued)
 
-    def _target(self, member: _Member) -> Quota:
-        least = sum(_least(each.slot_bytes) for each in self._members.values())
+    def _target(self, member: _Member, least: int) -> Quota:
+        """A client's fair share; `least` is what all clients have at least."""
         spare = (self.budget - least) // len(self._members)
         share = max(0, spare) + _least(member.slot_bytes)
         granted = min(share // 2, max(MAX_GRANTED, LEAST_SLOTS * member.slot_bytes))
