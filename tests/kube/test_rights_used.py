@@ -4,23 +4,26 @@ Each service runs with the token of its own account through what it does in its 
 and whatever is granted was asked for, but for the few that are named here with their reason.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from kube.placement.conftest import world  # noqa: F401 - a fixture
-from kube.placement.stage import Stage, placement
+from kube.placement.stage import Stage, placement, stage
 from kube.placement.test_refusals import ENGINE, all_ready, budget, quota
 from kube.placement.test_restarts import caches, probe, uid
-from kube.pod_watcher.conftest import heard, nats, node, selector, watchers  # noqa: F401 - fixtures
+from kube.pod_watcher.conftest import heard, node, selector, watchers  # noqa: F401 - fixtures
 from kube.pod_watcher.rig import INSTALL, Heard, Replicas, deploy_engine, token_of_the_install
-from kube.rig import delete, merge
+from kube.rig import create, delete, merge
 from kvberth.kube import Client
 from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, POD_DISRUPTION_BUDGETS
 from kvberth_schemas.events import HealthReason, PodScheduledV1
+from kvberth_schemas.rights import ON_KUBERNETES, rights_of
+from kvberth_schemas.subjects import Service
 from support.api_server import ControlPlane
+from support.secured_nats import SecuredNats, unused
 from support.waiting import until
 
 LEGACY = {"containers": [{**ENGINE["containers"][0], "env": [{"name": "AIBRIX_LLM_KV_CACHE", "value": "1"}]}]}
@@ -33,14 +36,37 @@ NOT_TOLD_HERE: dict[str, set[Right]] = {
         ("apps", "daemonsets", "delete"),  # of an earlier life of its KVCache: test_children
         ("", "services", "delete"),  # the same
         ("", "services", "get"),  # one that another writer changed meanwhile: test_children
+        ("", "services", "patch"),  # the same
         ("apps", "daemonsets", "get"),  # the same
         ("events.k8s.io", "events", "patch"),  # one that is told again is counted: test_recorder
-        ("", "services", "patch"),  # the same
     },
     "pod-watcher": {
         ("apps", "statefulsets", "get"),  # as of Deployments
     },
 }
+
+
+@pytest.fixture
+async def nats(tmp_path: Path) -> AsyncIterator[SecuredNats]:
+    """It holds the service of a test to the rights of its key; those who are played have none and may do everything."""
+    server = SecuredNats(tmp_path, ON_KUBERNETES, strangers=True)
+    await server.start()
+    yield server
+    await server.kill()
+
+
+@pytest.fixture
+async def world(client: Client, plane: ControlPlane, namespace: str, nats: SecuredNats) -> AsyncIterator[Stage]:
+    async with stage(client, plane, namespace, nats.url) as opened:
+        yield opened
+
+
+def uses_its_key(nats: SecuredNats, service: Service) -> None:
+    """Nothing that it says or hears was refused, and it has no right on the bus for nothing."""
+    assert nats.refusals() == []
+    rights, seen = rights_of(service, ON_KUBERNETES), nats.seen()[service]
+    assert not unused(rights.publish, seen.published)
+    assert not unused(rights.subscribe, seen.subscribed)
 
 
 def granted(account: str) -> set[Right]:
@@ -68,11 +94,14 @@ def _right(about: dict[str, str], verb: str) -> Right:
     return about.get("apiGroup", ""), resource, verb
 
 
-async def test_placement_uses_every_right_that_it_has(world: Stage, plane: ControlPlane, tmp_path: Path) -> None:  # noqa: F811
+async def test_placement_uses_every_right_that_it_has(
+    world: Stage, plane: ControlPlane, nats: SecuredNats, tmp_path: Path
+) -> None:
     a, b, c = world.nodes
     token = await token_of_the_install(world.client, world.namespace, "placement")
     await world.cordon(b, c)
-    async with placement(world, tmp_path / "placement", kubeconfig=plane.kubeconfig("as-placement", token=token)):
+    own = {"kubeconfig": plane.kubeconfig("as-placement", token=token), "nats_nkey_file": nats.seed(Service.PLACEMENT)}
+    async with placement(world, tmp_path / "placement", **own):
         await world.kvcache(hungRestartSeconds=1)
         await world.engines(**LEGACY)
         await world.serving(a)
@@ -95,9 +124,10 @@ async def test_placement_uses_every_right_that_it_has(world: Stage, plane: Contr
     account = f"{world.namespace}:placement"
     assert used(plane, account) <= granted("placement")
     assert granted("placement") - used(plane, account) <= NOT_TOLD_HERE["placement"]
+    uses_its_key(nats, Service.PLACEMENT)
 
 
-async def hangs(world: Stage, on: str) -> None:  # noqa: F811
+async def hangs(world: Stage, on: str) -> None:
     """Its cache hangs, and gets another pod."""
     before = uid((await caches(world))[on])
     probe(world, on, before, HealthReason.HUNG)
@@ -107,11 +137,12 @@ async def hangs(world: Stage, on: str) -> None:  # noqa: F811
         return found is not None and uid(found) != before and "deletionTimestamp" not in found["metadata"]
 
     await until(another)
+    await until(lambda: before not in map(uid, world.mirror.pods.values()))
     probe(world, on, uid((await caches(world))[on]), HealthReason.PROVEN)
     await world.serving(on)
 
 
-async def no_caches(world: Stage) -> bool:  # noqa: F811
+async def no_caches(world: Stage) -> bool:
     return not await world.cache_pods() and not await world.set_nodes()
 
 
@@ -123,11 +154,16 @@ async def test_pod_watcher_uses_every_right_that_it_has(
     selector: dict[str, str],  # noqa: F811
     watchers: Replicas,  # noqa: F811
     heard: Heard,  # noqa: F811
+    nats: SecuredNats,
 ) -> None:
     token = await token_of_the_install(client, namespace)
-    await watchers.start(KVBERTH_KUBECONFIG=str(plane.kubeconfig("as-pod-watcher", token=token)))
+    own = {"KVBERTH_NATS_NKEY_FILE": str(nats.seed(Service.POD_WATCHER))}
+    await watchers.start(KVBERTH_KUBECONFIG=str(plane.kubeconfig("as-pod-watcher", token=token)), **own)
     await deploy_engine(client, namespace, selector)
+    await create(client, KVCACHES, namespace, {"metadata": {"name": "kv"}, "spec": {}})
+    await until(lambda: heard.spec(namespace, "kv") is not None)
     await until(lambda: any(isinstance(one, PodScheduledV1) for one in heard.living(namespace)))
     account = f"{namespace}:pod-watcher"
     await until(lambda: granted("pod-watcher") - used(plane, account) <= NOT_TOLD_HERE["pod-watcher"])
     assert used(plane, account) <= granted("pod-watcher")
+    uses_its_key(nats, Service.POD_WATCHER)

@@ -6,6 +6,7 @@ said and heard by whom, and what was refused.
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,10 +16,19 @@ from kvberth_schemas.rights import ON_BARE, ON_KUBERNETES
 from kvberth_schemas.subjects import Service
 from support.nats import NatsServer
 
-_TRACE = re.compile(
-    r'"v[^"]*:python3:(?P<service>[a-z_]+)/[^"]*" - "[^"]*" - <<- \[(?P<verb>PUB|HPUB|SUB) (?P<subject>\S+)'
-)
+_WHO = r'"[^"]*/nkey:(?P<key>[A-Z0-9]+)"'
+_TRACE = re.compile(_WHO + r" - <<- \[(?P<verb>PUB|HPUB|SUB) (?P<subject>\S+)")
 _REFUSAL = re.compile(r"(Publish|Subscription) Violation.*|.*[Aa]uthorization [Vv]iolation.*")
+
+RARE = {
+    "$JS.API.STREAM.UPDATE.": "a stream that an older release declared otherwise",
+    "$JS.API.STREAM.MSG.GET.": "a publish that another one came before, a message that can't be read",
+    "$JS.API.STREAM.PURGE.": "a want that has ended, a message that can't be read",
+    "$JS.API.STREAM.MSG.DELETE.": "a want that is said anew",
+    "$JS.API.CONSUMER.INFO.": "a consumer whose last pending message was purged",
+    "$JS.FC.": "many messages at once",
+}
+"""Rights that a story need not use, and what for."""
 
 
 @dataclass
@@ -30,11 +40,14 @@ class Seen:
 
 
 class SecuredNats(NatsServer):
-    """A `NatsServer` with users; `seeds` are the files of their keys."""
+    """A `NatsServer` with users; `strangers`: who has no key may do everything, as those whom a test plays."""
 
-    def __init__(self, directory: Path, services: tuple[Service, ...] = ON_BARE, more: str = "") -> None:
+    def __init__(
+        self, directory: Path, services: tuple[Service, ...] = ON_BARE, more: str = "", *, strangers: bool = False
+    ) -> None:
         super().__init__(directory)
         self._directory, self._services, self._more = directory, services, more
+        self._stranger = new_key().public if strangers else None
         self.keys = {service: new_key() for service in {*ON_BARE, *ON_KUBERNETES}}
 
     def seed(self, service: Service) -> Path:
@@ -48,20 +61,34 @@ class SecuredNats(NatsServer):
         configuration = self._directory / "nats.conf"
         listen = f'listen = "127.0.0.1:{self.port}"\njetstream {{ store_dir = "{self.store}" }}\n'
         traced = f'trace = true\ndebug = true\nlogfile = "{self.log}"\n'
-        configuration.write_text(listen + traced + self._more + named + users(self._services))
+        lets_in = users(self._services)
+        if self._stranger is not None:
+            first = f"users = [\n    {{nkey = {self._stranger}}}\n"
+            lets_in = f"no_auth_user = {self._stranger}\n" + lets_in.replace("users = [\n", first)
+        configuration.write_text(listen + traced + self._more + named + lets_in)
         return ["-c", str(configuration)]
 
     def seen(self) -> dict[Service, Seen]:
         """Give by service which subjects it published on and subscribed to."""
         found: dict[Service, Seen] = defaultdict(Seen)
+        services = {key.public: service for service, key in self.keys.items()}
         for match in _TRACE.finditer(self.log.read_text(errors="replace")):
-            one = found[Service(match["service"])]
+            if match["key"] not in services:
+                continue
+            one = found[services[match["key"]]]
             (one.subscribed if match["verb"] == "SUB" else one.published).add(match["subject"])
         return found
 
     def refusals(self) -> list[str]:
         """Give the server's lines about what it refused."""
         return [match[0] for match in _REFUSAL.finditer(self.log.read_text(errors="replace"))]
+
+
+def unused(rights: Iterable[str], subjects: Iterable[str], also_rare: Iterable[str] = ()) -> set[str]:
+    """Give the rights that none of the subjects needs, without the rare ones."""
+    known = list(subjects)
+    found = {right for right in rights if not any(matches(right, subject) for subject in known)}
+    return {right for right in found if not right.startswith((*RARE, *also_rare))}
 
 
 def matches(pattern: str, subject: str) -> bool:
