@@ -108,7 +108,16 @@ def test_a_status_is_read_whole_and_none_is_no_status() -> None:
         "engines": 2,
         "enginesServed": 1,
         "moved": "relocated from a to b",
-        "nodes": [{"node": "a", "state": "serving", "engines": ["x"]}],
+        "nodes": [
+            {
+                "node": "a",
+                "state": "serving",
+                "engines": ["x"],
+                "health": "Slow",
+                "lastProofTime": "2026-11-30T00:00:01Z",
+            },
+            {"node": "b", "state": "starting"},
+        ],
         "conditions": [
             {
                 "type": "Ready",
@@ -122,7 +131,11 @@ def test_a_status_is_read_whole_and_none_is_no_status() -> None:
     found = observed.status_of({"metadata": meta, "status": status})
     assert found is not None
     assert (found.observed_generation, found.engines, found.engines_served) == (2, 2, 1)
-    assert [(row.node, row.state) for row in found.nodes] == [("a", "serving")]
+    assert [(row.node, row.state, row.health) for row in found.nodes] == [
+        ("a", "serving", "Slow"),
+        ("b", "starting", ""),
+    ]
+    assert [row.last_proof for row in found.nodes] == [datetime(2026, 11, 30, 0, 0, 1, tzinfo=UTC), None]
     assert [(one.type, one.status.value) for one in found.conditions] == [("Ready", "True")]
 
 

@@ -169,8 +169,15 @@ def status_of(kvcache: Json) -> KVCacheStatusV1 | None:
 
 
 def _row(row: Json) -> NodeRow:
-    engines = tuple(row.get("engines") or ())
-    return NodeRow(node=row["node"], state=row["state"], engines=engines, message=row.get("message") or "")
+    proof = row.get("lastProofTime")
+    return NodeRow(
+        node=row["node"],
+        state=row["state"],
+        engines=tuple(row.get("engines") or ()),
+        health=row.get("health") or "",
+        last_proof=datetime.fromisoformat(proof) if proof else None,
+        message=row.get("message") or "",
+    )
 
 
 def _condition(one: Json) -> Condition:
