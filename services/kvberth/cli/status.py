@@ -49,12 +49,12 @@ class StatusReader:
     def overview(self) -> Overview:
         """Give the present overview."""
         clocks = sorted(clock_sentence(subject, ahead_s) for subject, ahead_s in self.liveness.skews.items())
-        return Overview.of((row.message for row in self.view.rows.values()), self._silent(), clocks)
+        return Overview.of((row.message for row in self.view.rows.values()), self.silent(), clocks)
 
     @property
     def complete(self) -> bool:
         """Whether every last state is here and placement and the scheduler are fresh."""
-        return self.view.complete and not self._silent()
+        return self.view.complete and not self.silent()
 
     async def until_complete(self, within_s: float = COMPLETE_WITHIN_S) -> None:
         """Wait for the last state of everything, for so many seconds.
@@ -71,7 +71,8 @@ class StatusReader:
                 raise CommandError(f"the bus answers, but its streams were not complete within {within_s:g} s")
             await self.liveness.changed(0.2)
 
-    def _silent(self) -> dict[str, float | None]:
+    def silent(self) -> dict[str, float | None]:
+        """Give the seconds since the last word of each service that is silent; None: never heard."""
         services = (Service.PLACEMENT, Service.SCHEDULER)
         return {service.value: self.liveness.age_s(service) for service in services if not self.liveness.fresh(service)}
 
@@ -133,26 +134,28 @@ def render(overview: Overview, now: datetime) -> RenderableType:
 
 async def _print_json(reader: StatusReader, layout: Layout, *, watch: bool) -> None:
     while True:
-        document = reader.overview().document()
+        shown = reader.overview()
+        document = shown.document()
         output().print(dumps({**document, "notes": layout.notes(time.time())}), markup=False)
         if not watch:
             return
-        await _until_changed(reader)
+        await _until_changed(reader, shown)
 
 
-async def _until_changed(reader: StatusReader) -> None:
-    """Wait for a change, and for a while before it: what changes meanwhile is shown together."""
+async def _until_changed(reader: StatusReader, shown: Overview) -> None:
+    """Wait for a change, silence included, and for a while before it: what changes meanwhile is shown together."""
     await asyncio.sleep(REDRAW_EVERY_S)
     while not await reader.view.changed(REDRAW_EVERY_S):
-        pass
+        if reader.silent().keys() != shown.silent.keys():
+            return
 
 
 async def _print_changes(reader: StatusReader, console: Console) -> NoReturn:
     """Where no terminal can be redrawn: the tables anew after every change, at most once in a while."""
     while True:
-        now = datetime.now(UTC)
-        console.print(render(reader.overview(), now), f"--- {now.isoformat(timespec='seconds')}", "", sep="\n")
-        await _until_changed(reader)
+        now, shown = datetime.now(UTC), reader.overview()
+        console.print(render(shown, now), f"--- {now.isoformat(timespec='seconds')}", "", sep="\n")
+        await _until_changed(reader, shown)
 
 
 async def _follow(reader: StatusReader) -> None:

@@ -1,6 +1,7 @@
 """The commands against a running stack and against none: what a newcomer types, and what he is told."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -62,6 +63,7 @@ async def _until_its_end(running: Terminal) -> None:
     await _unknown_names_are_answered_with_known_ones(running)
     await _events_are_lines_or_json(running)
     await _a_program_gets_the_whole_status(running)
+    await _who_watches_a_file_reads_of_a_silence(running)
 
     down, events = await running.ended_by("down", "events", at=lambda out: "node.changed" in out)
     assert (down.code, down.out) == (0, "kvberth is down.\n")
@@ -71,8 +73,23 @@ async def _until_its_end(running: Terminal) -> None:
 
 async def _a_program_gets_the_whole_status(running: Terminal) -> None:
     shown = json.loads((await running.run("status", "--json")).out)
-    assert set(shown) == {"kvcaches", "engines", "nodes", "processes", "silent", "notes"}
+    assert set(shown) == {"kvcaches", "engines", "nodes", "processes", "silent", "clocks", "notes"}
     assert {node["name"] for node in shown["nodes"]} == {"l20-a", "l20-b"}
+
+
+async def _who_watches_a_file_reads_of_a_silence(running: Terminal) -> None:
+    pid = json.loads((running.state / "services" / "placement.json").read_text())["pid"]
+
+    def silent(out: str) -> bool:
+        if "\n---" in out:
+            os.kill(pid, signal.SIGSTOP)
+        return "PlacementSilent" in out
+
+    try:
+        watched = await running.interrupted("status", "-w", at=silent)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "PlacementSilent" not in watched.out.partition("\n---")[0]
 
 
 async def _a_file_is_applied_whole_or_not_at_all(running: Terminal) -> None:
