@@ -35,6 +35,7 @@ proven = st.builds(
     call_s=st.floats(0, 0.4),
     memory_usage=st.integers(64, 1 << 20),
     memory_limit=st.just(1 << 26),
+    seen_s=st.floats(0, 0.4),
 )
 failed = st.builds(Failed, st.sampled_from(FAILURES), st.sampled_from(["a", "b"]))
 late = st.builds(Late, st.booleans(), st.just(0.4))

@@ -11,6 +11,7 @@ CACHE = Cache("l20-a", "default", "k", "/r/default/k/vineyard.sock")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GOOD = Proven("i1", 0.002, 0.0002, 64, 1 << 26)
 SLOW = Proven("i1", 0.8, 0.1, 64, 1 << 26)
+OUR_DELAY_MAY_BE_ALL = Proven("i1", 0.8, 0.02, 64, 1 << 26, 0.1)
 ONE_LATE_CALL = Proven("i1", 0.39, 0.0002, 64, 1 << 26)
 STALE = Failed(HealthReason.STALE, "nobody listens")
 REFUSED = Failed(HealthReason.REFUSED, "not now")
@@ -40,6 +41,10 @@ def said(*looks, every=1.0, standing=None):
         ([GOOD, *[BUSY] * 9, GOOD], ["healthy Proven", "degraded Slow", "healthy Proven"]),
         ([GOOD, BUSY, BUSY, NOTHING, BUSY], ["healthy Proven", "degraded Slow"]),
         ([GOOD, SLOW, SLOW, GOOD], ["healthy Proven", "degraded Slow", "healthy Proven"]),
+        ([GOOD, OUR_DELAY_MAY_BE_ALL], ["healthy Proven"]),
+        ([SLOW, OUR_DELAY_MAY_BE_ALL, OUR_DELAY_MAY_BE_ALL], ["degraded Slow"]),
+        ([SLOW, OUR_DELAY_MAY_BE_ALL, GOOD], ["degraded Slow", "healthy Proven"]),
+        ([STALE, OUR_DELAY_MAY_BE_ALL], ["failed Stale", "healthy Proven"]),
         ([GOOD, ONE_LATE_CALL], ["healthy Proven"]),
         ([GOOD, FULL, FULL, GOOD], ["healthy Proven", "degraded Full", "healthy Proven"]),
         ([NOTHING], []),

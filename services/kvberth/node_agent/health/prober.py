@@ -108,12 +108,14 @@ class Prober:
             what = "says that less is in use than was just put in, or more than it has"
             return Failed(HealthReason.WRONG_ACCOUNTS, f"{self._path}: vineyardd {what}")
         took_s = sum(map(sum, self._calls.values()))
-        return Proven(status.deployment, took_s, self._typical_s(took_s), status.memory_usage, status.memory_limit)
+        typical_s = max(map(median, self._calls.values()))
+        used, limit = status.memory_usage, status.memory_limit
+        return Proven(status.deployment, took_s, self._certainly_s(typical_s, took_s), used, limit, typical_s)
 
-    def _typical_s(self, took_s: float) -> float:
-        """What of a call's typical time was certainly the daemon's, and not our own loop's; 0 where nobody knows."""
+    def _certainly_s(self, typical_s: float, took_s: float) -> float:
+        """What of a call's typical time was the daemon's, and not our own loop's; 0 where nobody knows."""
         lag_s = self._evidence.lag_s(took_s)
-        return 0.0 if lag_s > MAX_LAG_S else max(0.0, max(map(median, self._calls.values())) - lag_s)
+        return 0.0 if lag_s > MAX_LAG_S else max(0.0, typical_s - lag_s)
 
     async def _created(self, writer: Client) -> Blob:
         """Create the canary; one that does not come in time is deleted when it does, for its id would be lost."""
