@@ -13,7 +13,7 @@ from kvberth.placement.observe import Index
 from kvberth.placement.plan import Policy, plan
 from kvberth.placement.snapshot import Freshness, LiveWorkload, Snapshot
 from kvberth.placement.states import Cause, Wanted, WorkloadKey
-from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Plan, Remove, Restart
+from kvberth.placement.steps import AnyStep, Claim, Finish, Forget, Place, Plan, Release, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
     CacheHealthV1,
@@ -368,6 +368,10 @@ class World:
         key = (NAMESPACE, step.kvcache, step.node)
         if isinstance(step, Place):
             self.wanted[key] = _placed(step, self.wanted.get(key), self.now)
+        elif isinstance(step, Claim):
+            self.wanted[key] = facts.claimed(step.gate, step.uid, None, self.now)
+        elif isinstance(step, Release):
+            self.wanted[key] = facts.released(self.wanted[key], self.now)
         elif isinstance(step, Remove):
             self.wanted[key] = _stopped(step, self.wanted.get(key), self.now)
             self.removals[step.kvcache] = (*self.removals.get(step.kvcache, ()), self.now)

@@ -15,6 +15,7 @@ from kvberth.placement.states import (
     Health,
     KVCache,
     Life,
+    Needs,
     Node,
     Wanted,
     WorkloadKey,
@@ -159,9 +160,10 @@ def _verdict(event: CacheHealthV1) -> tuple[object, ...]:
 def wanted(cache: CacheWantV1 | None, directory: DirWantV1 | None, cause: Cause, because: str | None) -> Wanted:
     """Return what two wants ask for together; `because` is the id of the event that led to them.
 
-    A directory without a cache is what a crash between the two leaves: it counts as asked for, of nobody yet.
+    A directory without a cache is one that stands alone, or what a crash between the two leaves.
     """
-    run = cache.state == "run" if cache is not None else directory is not None and directory.state == "keep"
+    run = cache is not None and cache.state == "run"
+    kept = directory is not None and directory.state == "keep"
     either = cache or directory
     return Wanted(
         run=run,
@@ -172,12 +174,37 @@ def wanted(cache: CacheWantV1 | None, directory: DirWantV1 | None, cause: Cause,
         memory_bytes=cache.memory_bytes if cache is not None else 0,
         cpu_millis=cache.cpu_millis if cache is not None else 0,
         gate=_gate(directory),
-        directory=directory is not None and (directory.state == "keep") == run,
+        directory=kept if cache is None else directory is not None and kept == run,
         since=cause.time,
         cause=because,
         traceparent=cause.traceparent,
         started=cause.time if run else None,
+        only_directory=cache is None,
     )
+
+
+def claimed(gate: GateSpec, uid: str, needs: Needs | None, now: datetime) -> Wanted:
+    """Return what is asked for where a directory stands alone."""
+    return Wanted(
+        run=False,
+        why=Why.WANTED,
+        uid=uid,
+        pool="",
+        size_bytes=0,
+        memory_bytes=0,
+        cpu_millis=0,
+        gate=gate,
+        directory=True,
+        since=now,
+        cause=None,
+        needs=needs,
+        only_directory=True,
+    )
+
+
+def released(old: Wanted, now: datetime) -> Wanted:
+    """Return what is asked for once such a directory was let go."""
+    return replace(old, why=Why.IDLE, directory=False, since=now)
 
 
 def stopped(old: Wanted | None, cache: CacheWantV1, now: datetime) -> Wanted:

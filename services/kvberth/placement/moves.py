@@ -78,13 +78,16 @@ def _finish(item: KVCache, node: str, caches: Mapping[str, Cache], target: str |
     own = caches[node].wanted
     other = caches[target].wanted if target else None
     cause = other or own
+    alone = own is not None and own.only_directory
+    ended = f"the directory on {node} is let go" if alone else f"the cache on {node} has ended"
     return Finish(
         kvcache=item.name,
         uid=item.uid,
         node=node,
         reason=Reason.ENDED,
-        message=moved_sentence(node, target) if target else f"the cache on {node} has ended",
+        message=moved_sentence(node, target) if target else ended,
         cause=cause.cause if cause else None,
         traceparent=cause.traceparent if cause else None,
         moved_to=target,
+        cache=not alone,
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from kvberth.placement.additions import Additions, Room, additions
 from kvberth.placement.arrivals import arrivals, rested, successors_of
+from kvberth.placement.claims import Unserved
 from kvberth.placement.conditions import Outcome
 from kvberth.placement.membership import Membership, accept_names, membership
 from kvberth.placement.memory import Arrivals, AtRest, Held
@@ -21,7 +22,7 @@ from kvberth.placement.restarts import Restarts, restarts
 from kvberth.placement.snapshot import Snapshot
 from kvberth.placement.states import KVCache, Life, WorkloadKey
 from kvberth.placement.status import active_rows, status
-from kvberth.placement.steps import AnyStep, Finish, Forget, Plan
+from kvberth.placement.steps import AnyStep, Claim, Finish, Forget, Plan, Release
 from kvberth_schemas.events import KVCacheStatusV1
 
 _NO_CACHE_THERE: Final = frozenset({Reason.CANNOT_FIT, Reason.NODE_EXCLUDED, Reason.NO_POOL, Reason.TURNED_OFF})
@@ -52,7 +53,9 @@ class _Draft:
 
     def take(self, found: "_Found") -> None:
         """Add what one KVCache needs; the new node comes before the old one leaves."""
-        self.steps.extend((*found.adding.steps, *found.removing.steps, *found.restarting.steps, *found.ended))
+        self.steps.extend(
+            (*found.adding.steps, *found.alone, *found.removing.steps, *found.restarting.steps, *found.ended)
+        )
         self.questions |= found.removing.questions
         self.recheck.extend((*found.removing.recheck, *found.restarting.recheck))
 
@@ -79,6 +82,7 @@ class _Found:
     removing: Removals = field(default_factory=Removals)
     restarting: Restarts = field(default_factory=Restarts)
     ended: list[Finish] = field(default_factory=list)
+    alone: list[Claim | Release] = field(default_factory=list)
 
 
 def plan(snapshot: Snapshot, policy: Policy, now: datetime) -> Plan:
@@ -111,7 +115,11 @@ class _Planner:
                 candidates = Candidates(work.caches, off, seen.successors, held)
                 found.removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
                 found.restarting = self._restarts(item, work, held, found)
-            found.ended = self._finishes(item, work, {step.node for step in adding.steps} | held.keys(), seen)
+                unserved = Unserved(item, self.engines.of[item.name], work, adding, self.snapshot.cluster)
+                others = held.keys() | {step.node for step in found.removing.steps}
+                found.alone = [step for step in unserved.steps() if step.node not in others]
+            busy = {step.node for step in (*adding.steps, *found.alone)} | held.keys()
+            found.ended = self._finishes(item, work, busy, seen)
         self.draft.take(found)
         if found.removing.questions - self.snapshot.live.keys():
             self.draft.undecided.add(item.name)

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     NOT_ANSWERING = "NotAnswering"
     RESTARTED_WITHOUT_GATE = "RestartedWithoutGate"
     DIRECTORY_DIFFERS = "DirectoryDiffers"
+    UNCLAIMED = "Unclaimed"
     ENGINE_DENIED = "EngineDenied"
     AGENT_SILENT = "AgentSilent"
     SIZE_DIFFERS = "SizeDiffers"

@@ -15,7 +15,7 @@ from kvberth.placement.membership import Membership
 from kvberth.placement.memory import Held
 from kvberth.placement.reasons import Reason
 from kvberth.placement.snapshot import LiveWorkload, Snapshot
-from kvberth.placement.states import Cache, DepartedEngine, KVCache, WorkloadKey
+from kvberth.placement.states import Cache, DepartedEngine, KVCache, Wanted, WorkloadKey
 from kvberth.placement.steps import Forget, Remove
 from kvberth_schemas.wants import Why
 
@@ -96,7 +96,7 @@ class _Judge:
         cluster = self._snapshot.cluster
         if node not in cluster.nodes:
             if cache.wanted is not None and node not in cluster.unreadable_nodes:
-                self._forget(node)
+                self._forget(node, cache.wanted)
             return
         if not cache.asked and (cache.stopping or not cache.running):
             return
@@ -238,7 +238,7 @@ class _Judge:
         seen = self._snapshot.memory.idle_since.get((self._item.name, node), self._now)
         return max((engine.cause.time for engine in departed), default=seen)
 
-    def _forget(self, node: str) -> None:
+    def _forget(self, node: str, wanted: Wanted) -> None:
         self.result.steps.append(
             Forget(
                 kvcache=self._item.name,
@@ -247,6 +247,7 @@ class _Judge:
                 reason=Reason.NODE_GONE,
                 message=f"node {node} is gone",
                 cause=None,
+                cache=not wanted.only_directory,
             )
         )
 

@@ -188,7 +188,7 @@ class Wanted:
     cpu_millis: int
     gate: GateSpec
     directory: bool
-    """Whether the directory is kept (or, for a stop, dropped) as well."""
+    """Whether the directory is kept (or, for a stop, dropped) as well; where it stands alone, whether it is kept."""
     since: datetime
     """When this was asked for first, in this state."""
     cause: str | None
@@ -197,6 +197,8 @@ class Wanted:
     """When the cache was asked to run, where that is known."""
     needs: Needs | None = None
     """What it was asked to provide to its engines; None where no backend looks at that (bare)."""
+    only_directory: bool = False
+    """No cache was asked for, but its directory, so that gates there follow the manifest. It never runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +255,13 @@ class Cache:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
-        return self.wanted is not None and not self.wanted.run
+        """Whether it was told to stop, or its directory, where that stood alone, to go."""
+        return self.wanted is not None and not self.wanted.run and not self.claimed
+
+    @property
+    def claimed(self) -> bool:
+        """Whether its directory alone is asked for."""
+        return self.wanted is not None and self.wanted.only_directory and self.wanted.directory
 
     @property
     def answers(self) -> bool:

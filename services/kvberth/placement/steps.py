@@ -37,6 +37,19 @@ class Place(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(Step):
+    """Ask for a cache's directory alone, or renew that: no cache is there, and gates follow the manifest."""
+
+    gate: GateSpec
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Step):
+    """Let a directory go that stood alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remove(Step):
     """Ask for the end of a cache."""
 
@@ -62,14 +75,19 @@ class Finish(Step):
     """A removed cache has ended: clean up what was asked for; `moved_to` names the node that took over."""
 
     moved_to: str | None
+    cache: bool = True
+    """Whether there was a cache; else its directory stood alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget(Step):
     """The node itself is gone: nobody is left who could stop anything there."""
 
+    cache: bool = True
+    """As of a `Finish`."""
 
-AnyStep = Place | Remove | Restart | Finish | Forget
+
+AnyStep = Place | Claim | Release | Remove | Restart | Finish | Forget
 
 
 def failed(step: AnyStep, why: str, until: datetime) -> Held:
@@ -78,6 +96,8 @@ def failed(step: AnyStep, why: str, until: datetime) -> Held:
         first = step.reason is Reason.ENGINE_BOUND
         what = "no cache could be asked for" if first else "what is asked for could not be renewed"
         return Held(Reason.STEP_FAILED, f"{what} on {step.node}: {why}", until)
+    if isinstance(step, Claim | Release):
+        return Held(Reason.STEP_FAILED, f"gates on {step.node} could not be told of the manifest: {why}", until)
     return Held(Reason.STEP_FAILED, f"kept: {why}", until)
 
 

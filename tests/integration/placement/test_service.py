@@ -12,7 +12,7 @@ from integration.placement.actors import Cluster, cluster, placement
 from kvberth.bus import Absent, Bus, BusSettings, Row
 from kvberth.service import ServiceError
 from kvberth_schemas import subjects
-from kvberth_schemas.events import CacheMovedV1, CachePlacedV1
+from kvberth_schemas.events import CacheMovedV1, CachePlacedV1, SocketLostReason
 from kvberth_schemas.requests import WorkloadReply
 from kvberth_schemas.subjects import Service, WantKind
 from kvberth_schemas.wants import CacheWantV1, Why
@@ -127,6 +127,31 @@ async def test_a_cache_is_asked_for_with_the_variables_that_are_known_here(serve
         await until(lambda: found.wanted("a") == "run")
         assert found.want(WantKind.CACHE, "a").env == {"GLOG_v": "11"}
         await until(lambda: "env[1].valueFrom is resolved on Kubernetes only" in _message(found, "Accepted"))
+
+
+async def test_where_no_cache_fits_the_directory_alone_is_asked_for_until_its_engine_is_gone(server, state):
+    async with cluster(server.url) as found:
+        found.world.node("a", free=10)
+        found.world.node("b")
+        found.world.kvcache(spec={"gate": {"policy": "wait", "timeoutSeconds": 20}})
+        found.world.engine("u1", "a")
+        found.publish()
+        async with placement(server.url, state):
+            want = await until(lambda: found.want(WantKind.DIR, "a"))
+            assert (want.state, want.gate_policy, want.gate_timeout_s) == ("keep", "wait", 20)
+            await until(lambda: found.ready() == "False CannotFit")
+        found.world.socket_lost("a", reason=SocketLostReason.MISSING)
+        found.publish()
+        async with placement(server.url, state):
+            again = await until(
+                lambda: (row := found.want_row(WantKind.DIR, "a")) and row.message.term > want.term and row.message
+            )
+            assert again == want.model_copy(update={"term": again.term})
+            await until(lambda: found.status().term == again.term and found.ready() == "False CannotFit")
+            found.world.engine_gone("u1", "a")
+            found.publish()
+            await until(lambda: found.want(WantKind.DIR, "a").state == "drop")
+        assert found.wanted("a") is None, "no cache was ever asked for"
 
 
 async def test_a_restart_takes_over_what_was_asked_for_and_changes_nothing(server, state):

@@ -1,7 +1,7 @@
 """Applies plans on bare machines: wants for the nodes' runners and agents, and the log of what was done.
 
-Decides nothing. A want is never taken back by silence: only `Remove` says stop and drop, only `Finish` and `Forget`
-clean up.
+Decides nothing. A want is never taken back by silence: only `Remove` and `Release` say stop or drop, only `Finish` and
+`Forget` clean up.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
 from kvberth.placement.snapshot import LiveWorkload
 from kvberth.placement.states import Wanted, WorkloadKey
-from kvberth.placement.steps import AnyStep, Place, Remove, Restart
+from kvberth.placement.steps import AnyStep, Claim, Place, Release, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.requests import WorkloadReply, WorkloadRequest
 from kvberth_schemas.subjects import Verb, WantKind, WantSubject
@@ -81,6 +81,12 @@ class BareBackend:
         if isinstance(step, Place):
             await self._spare(key)
             self._place(key, step)
+        elif isinstance(step, Claim):
+            await self._spare(key)
+            self._claim(key, step)
+        elif isinstance(step, Release):
+            await self._spare(key)
+            self._release(key)
         elif isinstance(step, Remove):
             await self._spare(key)
             self._remove(key, step)
@@ -127,6 +133,16 @@ class BareBackend:
         if old is not None and old.cache is not None and running is not None and running.uid == step.uid:
             cache = old.cache  # renewing the directory must not restart the cache
         self._put(key, _Wants(cache, _keep(key[0], step, self._term), _wanted(step, cache, running, self._now())))
+
+    def _claim(self, key: _Key, step: Claim) -> None:
+        wanted = replace(facts.claimed(step.gate, step.uid, None, self._now()), cause=step.cause)
+        self._put(key, _Wants(None, _keep(key[0], step, self._term), wanted))
+
+    def _release(self, key: _Key) -> None:
+        old = self._standing.get(key)
+        if old is not None and old.directory is not None:
+            dropped = old.directory.model_copy(update={"state": "drop", "why": Why.IDLE, "term": self._term})
+            self._put(key, _Wants(None, dropped, facts.released(old.wanted, self._now())))
 
     def _remove(self, key: _Key, step: Remove) -> None:
         old = self._standing.get(key)
@@ -216,7 +232,7 @@ def _run(namespace: str, step: Place, term: int) -> CacheWantV1:
     )
 
 
-def _keep(namespace: str, step: Place, term: int) -> DirWantV1:
+def _keep(namespace: str, step: Place | Claim, term: int) -> DirWantV1:
     return DirWantV1(
         term=term,
         state="keep",

@@ -33,7 +33,7 @@ from kvberth.placement.memory import Held, Trouble
 from kvberth.placement.reasons import Reason
 from kvberth.placement.snapshot import LiveWorkload
 from kvberth.placement.states import KVCache, Life, Needs, Wanted, WorkloadKey
-from kvberth.placement.steps import AnyStep, Place, Remove, Restart
+from kvberth.placement.steps import AnyStep, Claim, Place, Release, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import EventSubject, WantKind, WantSubject
 from kvberth_schemas.wants import DirWantV1, Why
@@ -132,6 +132,13 @@ class KubernetesBackend:
             await self._spare(key, step.node)
             self._place(key, asked, step)
             asked.untold.append((step, plan))
+        elif isinstance(step, Claim):
+            await self._spare(key, step.node)
+            asked.nodes[step.node] = facts.claimed(step.gate, step.uid, step.needs, self._options.now())
+            self._wants.put(_subject(key, step.node), directories.keep(namespace, step, self._term), cause=step.cause)
+        elif isinstance(step, Release):
+            await self._spare(key, step.node)
+            self._release(key, asked, step.node)
         elif isinstance(step, Remove):
             held = await self._leaving.forbidden(namespace, step) if self._is_there(key) else None
             if held is not None:
@@ -243,6 +250,7 @@ class KubernetesBackend:
             run=False,
             why=step.why,
             directory=True,
+            only_directory=False,
             since=self._options.now(),
             cause=step.cause,
             traceparent=step.traceparent,
@@ -250,6 +258,12 @@ class KubernetesBackend:
         asked.changed = True
         want = directories.drop(*key, step.why, self._term)
         self._wants.put(_subject(key, step.node), want, cause=step.cause)
+
+    def _release(self, key: Key, asked: _Asked, node: str) -> None:
+        old = asked.nodes.get(node)
+        if old is not None:
+            asked.nodes[node] = facts.released(old, self._options.now())
+            self._wants.put(_subject(key, node), directories.drop(*key, Why.IDLE, self._term))
 
     def _clean_up(self, key: Key, asked: _Asked, node: str) -> None:
         if asked.nodes.pop(node, None) is None:
@@ -276,7 +290,9 @@ class KubernetesBackend:
         key = (subject.namespace, subject.object)
         wanted = facts.wanted(None, want, facts.cause_of(row.envelope, row.sequence), row.envelope.cause)
         needs = Needs(strangers=directories.strangers_of(want))
-        self._asked[key].nodes[subject.node] = replace(wanted, directory=True, needs=needs)
+        # A directory that is dropped was a cache's, for all that is known: its end is told.
+        wanted = replace(wanted, directory=True, only_directory=want.state == "keep", needs=needs)
+        self._asked[key].nodes[subject.node] = wanted
         again = want.model_copy(update={"term": self._term})
         self._wants.put(_subject(key, subject.node), again, cause=row.envelope.cause)
 
@@ -286,7 +302,7 @@ class KubernetesBackend:
         for node in nodes_of(item.spec):
             said = nodes.get(node)
             blank = _unasked("", item.metadata.creation_timestamp or self._options.now())
-            nodes[node] = adopted(item, said or blank, directory=said is not None and said.run)
+            nodes[node] = adopted(item, said or blank, directory=said is not None and said.only_directory)
 
 
 def _unasked(uid: str, now: datetime) -> Wanted:

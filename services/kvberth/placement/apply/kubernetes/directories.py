@@ -3,14 +3,14 @@
 from typing import Final
 
 from kvberth.kvcache import SOCKET_GROUP
-from kvberth.placement.steps import Place
+from kvberth.placement.steps import Claim, Place
 from kvberth_schemas.wants import DirWantV1, Why
 
 GROUP_ONLY: Final = 0o2770
 EVERYBODY: Final = 0o755
 
 
-def keep(namespace: str, step: Place, term: int) -> DirWantV1:
+def keep(namespace: str, step: Place | Claim, term: int) -> DirWantV1:
     """Ask for a directory; open to everybody only where an engine could not enter otherwise."""
     return DirWantV1(
         term=term,

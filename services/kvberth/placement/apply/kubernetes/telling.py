@@ -20,7 +20,7 @@ from kvberth.kube.resources import KVCACHES
 from kvberth.placement.apply.kubernetes import reading
 from kvberth.placement.apply.kubernetes.status import is_said, status_body
 from kvberth.placement.apply.kubernetes.writing import Cluster
-from kvberth.placement.steps import AnyStep, Finish, Forget, Place, Restart
+from kvberth.placement.steps import AnyStep, Claim, Finish, Forget, Place, Release, Restart
 from kvberth_schemas.events import KVCacheStatusV1
 
 _TRIES = 5
@@ -106,6 +106,8 @@ def news_of_engines(before: KVCacheStatusV1 | None, now: KVCacheStatusV1) -> lis
 
 
 def _word(step: AnyStep) -> tuple[str, str] | None:
+    if isinstance(step, Claim | Release) or (isinstance(step, Finish | Forget) and not step.cache):
+        return None
     if isinstance(step, Place):
         return "CacheAdded", "Place"
     if isinstance(step, Finish):

@@ -61,6 +61,7 @@ def adopted(item: LiveSet, said: Wanted, *, directory: bool) -> Wanted:
         memory_bytes=memory_bytes,
         cpu_millis=cpu_millis,
         directory=directory,
+        only_directory=False,
         started=said.started or item.metadata.creation_timestamp,
         needs=Needs(
             tolerations_of(item.spec),
