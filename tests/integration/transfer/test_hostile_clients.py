@@ -13,7 +13,9 @@ from kvberth.client.link import Identity, Link, LinkError
 from kvberth.client.mapping import Mapping
 from kvberth.store import control
 from kvberth.store.layout import pages
-from support.transfer_worker import running_engine, running_worker
+from kvberth.store.layout.geometry import PAGE
+from kvberth.store.vineyard_memory import attach
+from support.transfer_worker import BLOCK, running_engine, running_worker
 from support.vineyardd import RunningVineyardd
 from support.waiting import until
 
@@ -66,12 +68,27 @@ async def test_nonsense_in_a_page_cuts_its_client_off_and_nobody_else(
         chance = random.Random(5)
         for _ in range(25):
             scribble(directory, chance)
-        await until(lambda: one_client(worker))  # those that are gone leave it its share of the budget
+        await until(lambda: one_client(worker))
+        await until(lambda: obeyed_quota(directory) >= 48 * BLOCK)  # those that are gone left it their shares
         assert await engine.tell("put", 0, 48) == {"STORED": 48}
         assert await engine.tell("run", 0, 48) == {"found": 48, "loaded": 48, "wrong": 0}
         now = await worker.metrics()
         assert now["kvberth_store_faults"] == now["kvberth_transfer_over_budget"] == 0
         assert now["kvberth_transfer_refused.malformed"] > 0
+
+
+def obeyed_quota(directory: Path) -> int:
+    """Bytes that the clients, by their own words, know that they may let wait."""
+    held = attach(directory / "vineyard.sock", directory / "store.json")
+    try:
+        memory, told = held.memory, 0
+        for place in range(memory.geometry.clients):
+            page, mirror = memory.client_page(place)[:PAGE].cast("Q"), memory.mirror(place)[:PAGE].cast("Q")
+            if memory.directory_words(place)[pages.CLIENT_KNOWN] and page[pages.QUOTA_SEEN] == mirror[pages.QUOTA]:
+                told += mirror[pages.QUEUE_BYTES]
+        return told
+    finally:
+        held.close()
 
 
 def scribble(directory: Path, chance: random.Random) -> None:
