@@ -134,6 +134,7 @@ class Kind(Generic[T]):
             Malformed: it has no name, so that nothing can be said about it.
         """
         try:
+            _check_texts(raw)
             return self._entry(self._model.model_validate(raw))
         except ValueError as error:
             return _unreadable(raw, error)
@@ -185,6 +186,16 @@ def _json(body: bytes) -> dict[str, Any]:
     return value
 
 
+def _check_texts(raw: object) -> None:
+    """Raise ValueError where a text holds half of a surrogate pair: JSON may, but no message could carry it on."""
+    try:
+        json.dumps(raw, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("holds half of a surrogate pair, which is no character") from error
+    except RecursionError as error:
+        raise ValueError("is nested too deeply") from error
+
+
 def _version(told: dict[str, Any], line: bytes) -> str:
     metadata = told.get("metadata")
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
@@ -198,6 +209,10 @@ def _unreadable(raw: object, error: ValueError) -> Unreadable:
         meta = Meta.model_validate(raw["metadata"] if isinstance(raw, dict) else None)
     except (KeyError, ValidationError):  # the fault lies in the metadata itself
         meta = _named(raw)
+    try:
+        _check_texts(meta.model_dump(include={"name", "namespace", "uid", "resource_version"}))
+    except ValueError as wrong:
+        raise Malformed("is an object whose name is no text") from wrong
     return Unreadable(Key(meta.namespace, meta.name), meta.uid, meta.resource_version, _sentence(error))
 
 
