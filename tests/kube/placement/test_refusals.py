@@ -5,7 +5,7 @@ from typing import Any
 
 from kube.placement.stage import Stage, placement
 from kube.rig import create, delete, get, merge
-from kvberth.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Resource
+from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, POD_DISRUPTION_BUDGETS, PODS, Resource
 from support.waiting import until
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
@@ -178,3 +178,58 @@ async def test_a_budget_that_can_never_work_is_named_with_its_remedy(world: Stag
         assert "PodDisruptionBudget keep-kv" in message
         assert "use an integer minAvailable" in message
         assert b in await world.set_nodes()
+
+
+async def test_a_user_who_may_not_enter_the_directory_is_named_until_it_may_be_opened(
+    world: Stage, tmp_path: Path
+) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    async with placement(world, tmp_path / "placement"):
+        await world.kvcache()
+        await world.engines()
+        await world.serving(a)
+        await merge(world.client, KVCACHES, world.namespace, "kv", paused("true"))
+        await world.engines(name="stranger", securityContext={"runAsUser": 2000})
+        assert f"{a}: permission denied for uid 2000" in await world.says("SocketsReady", "EngineDenied")
+        assert (await world.condition("Ready"))[0] == "False"
+        assert directory_mode(world, a) == 0o2770
+        await merge(world.client, KVCACHES, world.namespace, "kv", paused(None))
+        await world.says("SocketsReady", "AllAnswered")
+        assert directory_mode(world, a) == 0o755
+
+
+async def test_where_no_cache_fits_the_directory_alone_is_asked_for_also_by_the_next_leader(
+    world: Stage, tmp_path: Path
+) -> None:
+    a, b, c = world.nodes
+    await world.cordon(b, c)
+    async with placement(world, tmp_path / "one"):
+        await world.kvcache(cacheSpec=TOO_LARGE, gate={"policy": "wait", "timeoutSeconds": 20})
+        await world.engines()
+        await world.says("Placed", "CannotFit")
+        await until(lambda: directory_gate(world, a) == ("keep", "wait", 20))
+    async with placement(world, tmp_path / "two"):
+        await merge(world.client, KVCACHES, world.namespace, "kv", {"spec": {"gate": {"timeoutSeconds": 21}}})
+        await until(lambda: directory_gate(world, a) == ("keep", "wait", 21), within_s=20)
+        assert await world.set_nodes() == []
+        await delete(world.client, DEPLOYMENTS, world.namespace, "llama")
+        await world.end((await world.engine_pods())[a])
+        await until(lambda: directory_gate(world, a)[0] == "drop", within_s=20)
+
+
+TOO_LARGE = {"image": "vineyardd:1", "cpu": "100m", "memory": "900Gi"}
+
+
+def paused(value: str | None) -> dict[str, Any]:
+    return {"metadata": {"annotations": {"kvberth.dev/paused": value}}}
+
+
+def directory_mode(world: Stage, node: str) -> int | None:
+    want = world.directory(node)
+    return want.mode if want is not None else None
+
+
+def directory_gate(world: Stage, node: str) -> tuple[str, str | None, float | None]:
+    want = world.directory(node)
+    return (want.state, want.gate_policy, want.gate_timeout_s) if want is not None else ("", None, None)
