@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[2] / "scenarios"
 GROWN = {
     "gate": "kvberth.bare.runner.gate",
     "health": "kvberth.node_agent.health",
-    "transfer": "kvberth.transfer_worker.service",
+    "transfer": "kvberth.bare.runner.transfer",
 }
 """Where an ability of kvberth will live on the bare backend once it is built."""
 
