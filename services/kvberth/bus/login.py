@@ -66,18 +66,26 @@ def _public(file: Path, seed: str) -> str:
 def _context(file: Path | None) -> ssl.SSLContext:
     if file is None:
         return ssl.create_default_context()
-    text = _read(file, "the certificates of the NATS server's authority", 1024 * _MOST_BYTES)
+    text = _read(file, "the certificates of the NATS server's authority", 1024 * _MOST_BYTES, "utf-8")
+    # Bundles name their authorities between the certificates, in any language; ssl takes ASCII alone.
+    found = text.encode("ascii", "replace").decode("ascii")
+    if not found:  # which ssl would take for "those of this machine"
+        raise CannotSignIn(f"{file} holds no certificates; they would be PEM")
     try:
-        return ssl.create_default_context(cadata=text)
+        return ssl.create_default_context(cadata=found)
     except ssl.SSLError as error:
         raise CannotSignIn(f"{file} holds no certificates; they would be PEM ({error.reason})") from error
 
 
-def _read(file: Path, what: str, most_bytes: int = _MOST_BYTES) -> str:
+def _read(file: Path, what: str, most_bytes: int = _MOST_BYTES, encoding: str = "ascii") -> str:
     try:
         with file.open("rb") as opened:
-            return opened.read(most_bytes).decode("ascii").strip()
+            data = opened.read(most_bytes + 1)
     except OSError as error:
         raise CannotSignIn(f"{what} can't be read from {file} ({error.strerror})") from error
+    if len(data) > most_bytes:
+        raise CannotSignIn(f"{file} is longer than {most_bytes} bytes; {what} would be shorter")
+    try:
+        return data.decode(encoding).strip()
     except UnicodeDecodeError:
         raise CannotSignIn(f"{file} is no text; {what} would be one") from None
