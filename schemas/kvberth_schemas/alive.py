@@ -1,6 +1,6 @@
 """The sign of life that every writer gives each second on plain NATS (not stored)."""
 
-from datetime import datetime
+from pydantic import AwareDatetime
 
 from kvberth_schemas.model import Message
 
@@ -20,7 +20,7 @@ class Alive(Message):
     term: int
     complete: bool
     """Whether the stream holds the last state of all its subjects."""
-    stream_created: datetime | None
+    stream_created: AwareDatetime | None
     """Creation time of ``KVBERTH_EVENTS`` as the writer knows it; None while it knows no stream."""
-    said: datetime | None = None
+    said: AwareDatetime | None = None
     """When, by the writer's own clock: shows how far that is off, and decides nothing. None: an older version."""

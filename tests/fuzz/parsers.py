@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -14,6 +15,8 @@ from tests.fuzz import deep, talks
 from tests.fuzz.loop import Bounds, Parser, Report, fuzz
 
 from kvberth.bus import decode
+from kvberth.bus.pulses import Pulses
+from kvberth.bus.skews import Skews, sentence
 from kvberth.gate import program
 from kvberth.kube import Entry
 from kvberth.kube.kinds import Malformed, Page
@@ -41,7 +44,7 @@ from kvberth_schemas.model import Event, Message, Want
 from kvberth_schemas.registry import REQUESTS, WANTS, address, encode
 from kvberth_schemas.registry import decode as decode_body
 from kvberth_schemas.requests import Reply
-from kvberth_schemas.subjects import AliveSubject, EventSubject, WantSubject
+from kvberth_schemas.subjects import AliveSubject, EventSubject, Service, WantSubject
 
 TESTS = Path(__file__).parents[1]
 CORPUS = Path(__file__).with_name("corpus")
@@ -63,7 +66,7 @@ def parsers() -> dict[str, Parser]:
         Parser("subject", _subjects(), _subject),
         Parser("bus-message", _messages(), _bus_message),
         Parser("request", _requests(), _request),
-        Parser("alive", (_json({"term": 1, "complete": True, "stream_created": "2026-11-30T12:00:00Z"}),), _alive),
+        Parser("alive", _BEATS, _alive),
         Parser("gate-rule", _RULES, _gate_rule),
         Parser("gate-ending", _ENDINGS, _gate_ending),
         Parser("gate-talk", talks.SEEDS, talks.gate),
@@ -224,8 +227,23 @@ def _request(data: bytes) -> str:
     return ";".join(_model(model)(data) for pair in REQUESTS.values() for model in (*pair, Reply))
 
 
+_BEATS = tuple(
+    _json({"term": 1, "complete": True, "stream_created": "2026-11-30T12:00:00Z"} | said)
+    for said in ({}, {"said": "2026-11-30T12:00:00.5Z"}, {"said": "2026-11-30T12:00:00+14:00"}, {"said": 1e9})
+)
+_AGENT = AliveSubject(Service.NODE_AGENT, "a.b", "l20-a")
+
+
 def _alive(data: bytes) -> str:
-    return _model(Alive)(data)
+    told = _model(Alive)(data)
+    if told == "read":
+        alive = Alive.model_validate_json(data)
+        Pulses().hear(_AGENT, alive, 0.0)
+        skews, received = Skews(), datetime(2026, 11, 30, 12, tzinfo=UTC)
+        for beat in range(3 if alive.said else 0):
+            skews.hear(_AGENT, alive.said or received, received, float(beat))
+        told += "".join(f" {sentence(_AGENT, skew)}" for skew in skews.told().values())
+    return told
 
 
 def _model(model: type[Message]) -> Callable[[bytes], str]:

@@ -1,5 +1,7 @@
 """Messages that nobody can read: counted, held Unknown, harmless to others, and overwritten by their owner."""
 
+import json
+
 import pytest
 
 from integration.bus.rig import (
@@ -132,4 +134,19 @@ async def test_a_subject_outside_of_every_stream_harms_nobody(server):
         await client.publish("elsewhere", b"garbage")
         await say(client, subjects.socket("a", "default", "kv"), lost(), "1")
         await until(lambda: socket() in view.rows)
+        assert live.nodes(subjects.Service.NODE_AGENT) == frozenset()
+
+
+@pytest.mark.parametrize("changed", ["said", "stream_created"])
+async def test_a_sign_of_life_with_a_time_of_no_zone_is_counted_and_heard_of_nobody(server, changed):
+    beat = {"term": 1, "complete": True, "stream_created": None, changed: "2026-11-30T12:00:00"}
+    counts = Counts()
+    async with declaring(server.url, counts) as bus, plain(server.url) as client, bus.liveness() as live:
+        await until(lambda: bus.connected)
+
+        async def counted():
+            await client.publish("kvberth.alive.v1.a.node_agent.x", json.dumps(beat).encode())
+            return counts.counted["unreadable:alive"] > 0
+
+        await until(counted)
         assert live.nodes(subjects.Service.NODE_AGENT) == frozenset()
