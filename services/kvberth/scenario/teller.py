@@ -20,7 +20,7 @@ DO_WITHIN_S = 60.0
 """Every verb ends by itself; this is for a defect of the backend."""
 
 NAMED_WITHIN_S = 3.0
-"""A mark waits so long until every node can be looked at, and until engines that just started are named on the bus."""
+"""Marks, and windows that count lives, wait so long until every node can be looked at and new engines are named."""
 _MAX_NAME = 120
 
 Say = Callable[[str], None]
@@ -115,7 +115,7 @@ class Teller:
         rules = Rules(name, self._kept(name, window.never or []), self._kept(name, window.always or []))
         outer = self.watcher.begun, self.watcher.lived
         if counted := _counting_lives(window):
-            self.watcher.lived = (await self.watcher.look(counted)).lives
+            self.watcher.lived = (await self._settled(counted)).lives
         self.watcher.begun = len(self.world.heard)
         try:
             async with asyncio.TaskGroup() as group:
@@ -133,16 +133,21 @@ class Teller:
             self.watcher.begun, self.watcher.lived = outer
 
     async def _mark(self, name: str) -> str:
-        facts = await self.watcher.look(self._marked.get(name, []))
-        deadline = time.monotonic() + NAMED_WITHIN_S
-        while (facts.unseen or _nameless(facts)) and time.monotonic() < deadline:
-            await self.world.changed(0.05)
-            facts = await self.watcher.look(self._marked.get(name, []))
+        facts = await self._settled(self._marked.get(name, []))
         lines = {target: len(found) for target, found in facts.logs.items() if not isinstance(found, str)}
         samples = {target: found for target, found in facts.metrics.items() if not isinstance(found, str)}
         mark = Mark(facts.at, len(facts.heard), facts.lives, facts.answers, samples, lines)
         self.watcher.marks[name] = mark
         return f"{mark.heard} messages so far"
+
+    async def _settled(self, expectations: Sequence[Expectation]) -> Facts:
+        """Look until every node is seen and every engine has its name, for some seconds at most."""
+        deadline = time.monotonic() + NAMED_WITHIN_S
+        facts = await self.watcher.look(expectations)
+        while (facts.unseen or _nameless(facts)) and time.monotonic() < deadline:
+            await self.world.changed(0.05)
+            facts = await self.watcher.look(expectations)
+        return facts
 
     def _kept(self, name: str, expectations: Sequence[Expectation]) -> list[Expectation]:
         kept = []

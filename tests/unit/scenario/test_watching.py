@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -172,3 +173,18 @@ async def test_messages_in_a_window_count_from_its_beginning() -> None:
         await told(script, "steps: [{during: {steps: [{expect: {event: {type: pod.gone}}, within: 10ms}]}}]")
     ).passed
     assert (await told(script, "steps: [{expect: {event: {type: pod.gone}}}]")).passed
+
+
+async def test_a_window_knows_who_lived_when_it_began_though_a_node_could_not_be_seen_at_first() -> None:
+    class Blinking(Script):
+        looks = 0
+
+        async def look(self, expectations: Sequence[Expectation]) -> Facts:
+            self.looks += 1
+            facts = await super().look(expectations)
+            return facts if self.looks > 2 else replace(facts, lives=(), unseen=frozenset({"a"}))
+
+    script = Blinking((replace(ENGINE, name="llama-1"),))
+    rule = "{lives: {engine: {workload: llama}, count: 0}}"
+    outcome = await told(script, f"steps: [{{during: {{always: {rule}, for: 20ms}}}}]")
+    assert outcome.passed, outcome.failures

@@ -17,7 +17,10 @@ from kvberth.scenario.facts import Answer, PathFact
 
 NAME: Final = "kvberth-scenario-witness"
 READY_WITHIN_S: Final = 60.0
+REST_WITHIN_S: Final = 10.0
+"""So long a witness that does not answer is asked again to take back what it did: else it stays until the run's end."""
 _POLL_S = 0.2
+_TAKEN_BACK: Final = frozenset({"fault", "peer", "fill"})
 _RUN: Final = "kvberth.dev/scenario-run"
 _LABELS: Final = {"app.kubernetes.io/name": NAME}
 
@@ -50,6 +53,8 @@ class Eyes:
     def __init__(self, api: Api, namespace: str, token: str) -> None:
         self._api, self._namespace, self._token = api, namespace, token
         self._pods: dict[str, str] = {}
+        self._done: set[str] = set()
+        """Nodes where something was put that has to be taken back."""
 
     async def open(self, image: str, nodes: Sequence[str]) -> None:
         """Put a witness on every node, where this run has not yet, and wait until those of `nodes` answer.
@@ -119,22 +124,31 @@ class Eyes:
             ScenarioError: it could not.
             KubeError: the node's witness does not answer.
         """
+        if verb in _TAKEN_BACK:
+            self._done.add(node)  # before it is sent: what nobody answered may be done
         said = await self._send(node, f"/do/{verb}", what)
         if "failed" in said:
             raise ScenarioError(said["failed"])
         return str(said["done"])
 
-    async def rest(self, nodes: Sequence[str]) -> list[str]:
+    async def rest(self) -> list[str]:
         """End the faults and peers that a scenario put at sockets; give what failed."""
-        failed = []
-        for node in nodes:
+        deadline = asyncio.get_running_loop().time() + REST_WITHIN_S
+        return [why for node in sorted(self._done) if (why := await self._rest(node, deadline)) is not None]
+
+    async def _rest(self, node: str, deadline: float) -> str | None:
+        while True:
             try:
                 await self._send(node, "/rest", {})
             except NotFound:
-                continue  # with the witness they went, too
+                pass  # with the witness they went, too
             except KubeError as error:
-                failed.append(f"faults and peers on {node}: {error}")
-        return failed
+                if asyncio.get_running_loop().time() < deadline:
+                    await asyncio.sleep(_POLL_S)
+                    continue
+                return f"faults and peers on {node}: {error}"
+            self._done.discard(node)
+            return None
 
     async def _send(self, node: str, path: str, body: Json) -> Json:
         if node not in self._pods:

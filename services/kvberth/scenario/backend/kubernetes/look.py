@@ -11,11 +11,11 @@ from kvberth.kube.resources import KVCACHES, LEASES, NODES, PODS
 from kvberth.scenario.backend import probes
 from kvberth.scenario.backend.kubernetes import observed
 from kvberth.scenario.backend.kubernetes.api import Api, Json
+from kvberth.scenario.backend.kubernetes.concern import concerned, stands_for
 from kvberth.scenario.backend.kubernetes.eyes import Eyes, Question, Told
 from kvberth.scenario.backend.kubernetes.observed import Being
 from kvberth.scenario.facts import Answer, Facts, Heard, PathFact, Place, Readiness, Sample
 from kvberth.scenario.format import Expectation, Target
-from kvberth.scenario.judge.lives import resolve
 
 _HTTP_PORT = 8080
 _NEED_LIVES = frozenset({"same", "changed", "lives", "process", "memory", "reaches", "start_order"})
@@ -47,6 +47,9 @@ class Looker:
         questions = self._questions(parts, pods, alive=bool(kinds & _NEED_LIVES))
         told = await self._ask(questions)
         found = list(observed.beings(pods, {node: one.processes for node, one in told.items()}))
+        given = await self._given(found) if "reaches" in kinds else {}
+        silent = {node for node, one in told.items() if not one.seen}
+        silent |= {being.node for being, one in given.values() if not one.seen}
         statuses = (observed.status_of(one) for one in kvcaches)
         facts = Facts(
             at=datetime.now(UTC),
@@ -56,12 +59,12 @@ class Looker:
             heard=self.heard,
             lives=tuple(being.life for being in found),
             answers=self._answers(questions, told),
-            unseen=frozenset(node for node, one in told.items() if not one.seen),
+            unseen=await self._unseen(silent, questions, parts, pods) if silent else frozenset(),
             paths=_paths(parts, told),
         )
         facts = replace(
             facts,
-            given=await self._given(found) if "reaches" in kinds else {},
+            given={path: next(iter(one.sockets.values())) for path, (_, one) in given.items()},
             metrics=await self._metrics([part.value.of for part in parts if part.kind == "metric"], pods),
             readiness={str(p.value.of): await self._readiness(p.value.of, pods) for p in parts if p.kind == "ready"},
             logs={str(p.value.of): await self._log(p.value.of, pods) for p in parts if p.kind == "log"},
@@ -142,11 +145,22 @@ class Looker:
             for place in list(found)
         }
 
-    async def _given(self, found: Sequence[Being]) -> dict[str, Answer]:
+    async def _given(self, found: Sequence[Being]) -> dict[str, tuple[Being, Told]]:
+        """Ask what engines were given, by the path of each."""
         engines = [one for one in found if one.life.socket and one.process.socket]
         questions = [Question(sockets=((one.process.pid, one.process.socket or ""),)) for one in engines]
         told = await asyncio.gather(*(self._ask_node(o.node, q) for o, q in zip(engines, questions, strict=True)))
-        return {one.life.socket or "": next(iter(t.sockets.values())) for one, t in zip(engines, told, strict=True)}
+        return {one.life.socket or "": (one, answer) for one, answer in zip(engines, told, strict=True)}
+
+    async def _unseen(
+        self, silent: set[str], questions: Mapping[str, Question], parts: Sequence[Expectation], pods: Sequence[Json]
+    ) -> frozenset[str]:
+        """Give the silent nodes that matter: a stranger that is lost holds nothing that a rule is about, mostly."""
+        named = {node for node, question in questions.items() if question.sockets or question.paths}
+        strangers = silent - set(self.nodes) - named - concerned(parts, pods)
+        nodes = map(observed.node_state, await self.api.list(NODES)) if strangers else ()
+        ready = {node.name for node in nodes if node.ready}
+        return frozenset(silent - (strangers - ready))
 
     async def _metrics(self, targets: Sequence[Target], pods: Sequence[Json]) -> dict[str, Sequence[Sample] | str]:
         return {str(target): await self._scrape(target, pods) for target in targets}
@@ -185,22 +199,11 @@ class Looker:
 
     async def _pod_of(self, target: Target, pods: Sequence[Json]) -> Json | str:
         """Give the one pod that a target means, the leader where a service has several; or why there is none."""
-        found = [pod for pod in pods if _stands_for(pod, target)]
+        found = [pod for pod in pods if stands_for(pod, target)]
         if len(found) > 1 and target.kind == "service":
             leader = await self.leader(target.value.name)
             found = [pod for pod in found if pod["metadata"]["name"] == leader] or found
         return found[0] if len(found) == 1 else f"{target} is {len(found)} pods, where one is meant"
-
-
-def _stands_for(pod: Json, target: Target) -> bool:
-    """Whether a pod is a target's."""
-    what = observed.role(pod)
-    if what is None:
-        return False
-    life = replace(observed.life_of(observed.pod_state(pod)), role=what)
-    if what == "cache":
-        life = replace(life, owner=pod["metadata"]["labels"][observed.CACHE_LABEL])
-    return bool(resolve(target, [life]))
 
 
 def _paths(parts: Iterable[Expectation], told: Mapping[str, Told]) -> dict[tuple[str, str], PathFact]:

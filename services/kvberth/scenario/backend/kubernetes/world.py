@@ -140,7 +140,7 @@ class ClusterWorld:
         except KubeError as error:
             left.append(str(error))
         left += await self.nodes.restore()
-        return left + await self.looker.eyes.rest(self.looker.nodes)
+        return left + await self.looker.eyes.rest()
 
     async def keep(self, folder: Path) -> None:
         """Write logs, objects and events into a folder."""
