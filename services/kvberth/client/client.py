@@ -89,8 +89,11 @@ class Client:
     ) -> Ticket:
         """Has blocks stored under keys of 32 bytes; returns at once. Leave them alone until the ticket is released.
 
-        What can't be taken in is dropped with a reason; what has not begun within `within_s` seconds, too.
+        What can't be taken in is dropped with a reason; what has not begun within `within_s` seconds, too. Raises
+        ValueError and IndexError for what is no key or no block, or not one block for each key: then nothing is stored.
         """
+        if len(keys) != len(blocks):
+            raise ValueError(f"each key names one block; here are {len(keys)} keys and {len(blocks)} blocks")
         self._regions.check(blocks)
         stored = [self._names.stored(key) for key in keys]
         return self._desk.offer(stored, blocks, priority, int(within_s * 1e9))
