@@ -4,12 +4,12 @@ The bare scheduler's `apply` with a turn after it, and placement's index with a 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import chain, count
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from tests.support.placement_world import World
 
 from kvberth.bare.scheduler.apply import Moment, apply
@@ -33,6 +33,18 @@ def subject_of(message: Event | Want, place: str) -> str:
     if isinstance(message, Want):
         return f"kvberth.want.v1.{place}.{WANT_KINDS[type(message)]}"
     return f"kvberth.evt.v1.{place}.{ENTITIES[type(message)]}"
+
+
+def times_of(value: object) -> Iterator[datetime]:
+    """All times in a message."""
+    if isinstance(value, BaseModel):
+        yield from times_of(dict(value))
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(times_of, value.values()))
+    elif isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(times_of, value))
+    elif isinstance(value, datetime):
+        yield value
 
 
 def row_of(data: bytes) -> decode.Row | decode.Unreadable:

@@ -209,6 +209,7 @@ def _bus_message(data: bytes) -> str:
     assert read.term >= 0
     assert type(read.message).ce_type == read.envelope.type
     assert (read.envelope.type in WANTS) == isinstance(read.subject, WantSubject)
+    assert all(time.tzinfo is not None for time in deep.times_of(read.message)), "a time of no zone"
     return read.envelope.type
 
 

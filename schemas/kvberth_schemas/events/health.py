@@ -1,8 +1,9 @@
 """Proven health of caches. Written by the agent of their node."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
+
+from pydantic import AwareDatetime
 
 from kvberth_schemas.model import Event
 
@@ -50,7 +51,7 @@ class CacheHealthV1(Event):
     verdict: Verdict
     reason: str
     message: str
-    last_proof: datetime | None = None
+    last_proof: AwareDatetime | None = None
     """When bytes last came back as they went in. A verdict that is not said anew stands: see ``alive``."""
     round_trip_s: float | None = None
     memory_usage: int | None = None

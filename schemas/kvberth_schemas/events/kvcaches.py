@@ -1,8 +1,9 @@
 """KVCaches: the manifest as the user applied it, and the status as placement sees it."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
+
+from pydantic import AwareDatetime
 
 from kvberth_schemas.model import Event, Message
 
@@ -16,7 +17,7 @@ class KVCacheSpecV1(Event):
     namespace: str
     generation: int
     resource_version: int
-    created: datetime
+    created: AwareDatetime
     paused: bool = False
     deleting: bool = False
     manifest: dict[str, Any]
@@ -50,7 +51,7 @@ class Condition(Message):
     status: ConditionStatus
     reason: str
     message: str
-    since: datetime
+    since: AwareDatetime
 
 
 class NodeRow(Message):
@@ -68,7 +69,7 @@ class NodeRow(Message):
     memory_limit: int | None = None
     health: str = ""
     """In a word: why the verdict on its health stands, such as ``Proven`` or ``Hung``."""
-    last_proof: datetime | None = None
+    last_proof: AwareDatetime | None = None
     """When bytes last came back; while they do, up to half a minute old."""
     message: str = ""
 
@@ -92,7 +93,7 @@ class KVCacheStatusV1(Event):
     conditions: tuple[Condition, ...] = ()
     moved: str = ""
     """The last move in a sentence (``relocated from l20-a to l20-b``), with its time in ``moved_at``."""
-    moved_at: datetime | None = None
+    moved_at: AwareDatetime | None = None
     successors: tuple[str, ...] = ()
     """Nodes whose engines came in place of others whose caches have not ended yet."""
 

@@ -1,8 +1,9 @@
 """Pods: where engines (and caches on Kubernetes) are, and what they ask for. Written by pod_watcher or scheduler."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
+
+from pydantic import AwareDatetime
 
 from kvberth_schemas.events.nodes import Resources
 from kvberth_schemas.model import Event, Message
@@ -55,7 +56,7 @@ class GateResult(Message):
 class LastEnd(Message):
     """How the last life of a process ended that did."""
 
-    at: datetime
+    at: AwareDatetime
     exit_code: int | None = None
     """128 + n after signal n; None: not known (the process was adopted, or could not be started)."""
     message: str = ""

@@ -1,8 +1,9 @@
 """Processes of the bare backend. Written by the runner of their node."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
+
+from pydantic import AwareDatetime
 
 from kvberth_schemas.events.pods import GateResult, LastEnd
 from kvberth_schemas.model import Event
@@ -27,7 +28,7 @@ class ProcessStartedV1(Event):
     """The pod's name, or the KVCache's."""
     role: ProcessRole
     pid: int
-    started: datetime
+    started: AwareDatetime
     ready: bool
     restarts: int = 0
     memory_bytes: int = 0

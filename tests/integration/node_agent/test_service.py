@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import nats
 import psutil
@@ -16,6 +17,7 @@ import pytest
 
 from kvberth.bus import Absent, Bus, BusSettings
 from kvberth_schemas import names, subjects
+from kvberth_schemas.envelope import Envelope
 from kvberth_schemas.events import CacheHealthV1, HealthReason, Verdict
 from kvberth_schemas.subjects import Entity, Service, WantKind
 from kvberth_schemas.wants import DirWantV1, Why
@@ -219,6 +221,21 @@ async def test_an_agent_that_was_away_names_who_hangs_and_tells_when_bytes_last_
             async with agent_process(server, root, tmp_path / "state"):
                 _, hung, _ = await witness.until(lambda _, body, __: body.get("incarnation") is None)
                 assert (hung["reason"], hung["last_proof"]) == ("Hung", healthy["last_proof"])
+
+
+async def test_a_proof_with_a_time_of_no_zone_ends_no_agent_and_is_overwritten(server, placement, root, tmp_path):
+    subject = str(subjects.health(NODE, "default", "k"))
+    told = {"cache": "k", "namespace": "default", "node": NODE, "incarnation": "old", "verdict": "failed"}
+    told |= {"reason": "Hung", "message": "", "last_proof": "2026-01-01T00:00:00"}
+    stranger = Envelope("1", CacheHealthV1.ce_type, "/kvberth/test/1", datetime.now(UTC), subject)
+    say(placement)
+    assert await placement.flushed(10)  # so that there are streams
+    async with witness_of(server) as sockets:
+        await sockets.client.jetstream().publish(subject, json.dumps(told).encode(), headers=stranger.headers())
+        async with agent_process(server, root, tmp_path / "state"):
+            witness = Witness(sockets.client, subject)
+            await witness.until(lambda _, body, __: body.get("reason") == "Missing")
+            await witness.until_complete()
 
 
 @asynccontextmanager

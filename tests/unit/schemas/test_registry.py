@@ -1,11 +1,14 @@
 """Bodies are read by their type; what can't be read is refused with the field."""
 
 import json
+from datetime import datetime
+from typing import get_args
 
 import pytest
 
-from kvberth_schemas.events import SocketReadyV1
-from kvberth_schemas.model import Event, Want
+from kvberth_schemas.alive import Alive
+from kvberth_schemas.events import CacheHealthV1, SocketReadyV1
+from kvberth_schemas.model import Event, Message, Want
 from kvberth_schemas.registry import EVENTS, REQUESTS, WANTS, DecodeError, UnknownTypeError, decode, encode
 from kvberth_schemas.subjects import Verb
 
@@ -85,3 +88,28 @@ def test_every_event_and_want_class_is_registered():
 
 def test_every_verb_has_a_request_and_a_reply():
     assert set(Verb) == REQUESTS.keys()
+
+
+def _all_of(model):
+    yield model
+    for more in model.__subclasses__():
+        yield from _all_of(more)
+
+
+def test_every_time_in_a_message_says_its_zone():
+    messages = set(_all_of(Message))
+    assert Alive in messages
+    named = {
+        f"{message.__name__}.{name}"
+        for message in messages
+        for name, field in message.model_fields.items()
+        if datetime in (field.annotation, *get_args(field.annotation))
+    }
+    assert named == set(), "these would take a time of no zone, which can't be compared with another one"
+
+
+def test_a_time_of_no_zone_is_refused_with_its_field():
+    body = {"cache": "k", "namespace": "default", "node": "a", "incarnation": None, "verdict": "failed"}
+    body |= {"reason": "Hung", "message": "", "last_proof": "2026-01-01T00:00:00"}
+    with pytest.raises(DecodeError, match="last_proof"):
+        decode(CacheHealthV1.ce_type, json.dumps(body).encode())
