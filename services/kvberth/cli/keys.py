@@ -12,8 +12,10 @@ import typer
 from kvberth.bus.keys import new_key
 from kvberth.bus.login import CannotSignIn, public_key
 from kvberth.cli.errors import CommandError
+from kvberth.service.files import write_whole
 from kvberth_schemas.natsconf import variable
 from kvberth_schemas.rights import ON_BARE, ON_KUBERNETES
+from kvberth_schemas.subjects import Service
 
 PUBLIC = "public.env"
 """Name of the file with `KVBERTH_NKEY_<SERVICE>=<public key>` lines."""
@@ -37,14 +39,20 @@ def keys(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if stat.S_IMODE(folder.stat().st_mode) & 0o077:
             raise CommandError(f"{folder} is open to others; close it with 'chmod 700 {folder}', or name a new folder")
-        lines = [f"{variable(service)}={_key(folder, service)}" for service in services]
-        (folder / PUBLIC).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        found = {service: _key(folder, service) for service in services}
+        found |= {service: public_key(folder / seed_file(service)) for service in _there(folder)}  # of the other kind
+        lines = [f"{variable(service)}={key}" for service, key in found.items()]
+        write_whole(folder / PUBLIC, "\n".join(lines) + "\n")
     except OSError as error:
         place = error.filename or folder
         raise CommandError(f"{place} can't be written: {error.strerror}; name another folder") from error
     except CannotSignIn as error:
         raise CommandError(f"{error}; delete it, and it is made anew") from error
     typer.echo(f"{len(lines)} keys are in {folder}: the *.seed files are secret, {PUBLIC} is the server's")
+
+
+def _there(folder: Path) -> list[Service]:
+    return [service for service in Service if (folder / seed_file(service)).exists()]
 
 
 def _key(folder: Path, service: str) -> str:

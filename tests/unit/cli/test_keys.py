@@ -33,6 +33,26 @@ def test_a_second_run_keeps_keys_and_makes_what_is_missing(tmp_path):
     assert {name for name in before if before[name] != after[name]} == {"placement.seed", "public.env"}
 
 
+def test_one_folder_for_machines_with_and_without_kubernetes_tells_the_server_all_of_its_keys(tmp_path):
+    folder = tmp_path / "keys"
+    keys(folder, bare=True)
+    (folder / "notes.seed").write_text("of somebody else")
+    keys(folder)
+    told = dict(line.split("=") for line in (folder / "public.env").read_text().splitlines())
+    assert told == {variable(one): public_key(folder / f"{one}.seed") for one in {*ON_BARE, *ON_KUBERNETES}}
+
+
+def test_the_servers_keys_are_never_there_in_part(tmp_path):
+    folder = tmp_path / "keys"
+    keys(folder)
+    former = (folder / "public.env").open()
+    before = (folder / "public.env").read_text()
+    keys(folder, bare=True)
+    with former:  # who reads the former file reads it whole
+        assert former.read() == before
+    assert {file.suffix for file in folder.iterdir()} == {".seed", ".env"}
+
+
 def test_a_folder_that_is_open_to_others_gets_no_keys(tmp_path):
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o755)
