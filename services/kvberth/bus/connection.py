@@ -5,7 +5,8 @@ Owns connecting, the proof that a session still carries messages, and its replac
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 from nats.aio.client import Client
@@ -18,6 +19,7 @@ from kvberth.bus.login import options
 from kvberth.bus.metrics import Metrics
 from kvberth.bus.session import Session, abandon, cancellable
 from kvberth.bus.settings import BusSettings
+from kvberth.bus.wrapped import client_for
 from kvberth_schemas import names
 from kvberth_schemas.rights import inbox
 
@@ -72,8 +74,10 @@ class Connection(Background):
         while True:
             client, lifetime = Client(), Lifetime()
             try:
+                proof = options(self._settings)
+                client = client_for(self._settings.url, tls="tls" in proof)
                 with cancellable():
-                    await self._open(client, lifetime)
+                    await self._open(client, lifetime, proof)
             except Exception as error:  # noqa: BLE001 - nats-py fails in any way at a peer that speaks no NATS
                 await self._note(error)
                 await abandon(client)
@@ -87,7 +91,7 @@ class Connection(Background):
                 self._last_error = ""
                 return Session(client, lifetime, self._settings.publish_timeout_s)
 
-    async def _open(self, client: Client, lifetime: Lifetime) -> None:
+    async def _open(self, client: Client, lifetime: Lifetime, proof: Mapping[str, Any]) -> None:
         async def closed() -> None:
             lifetime.end("the connection was closed by the server or its silence")
 
@@ -96,7 +100,7 @@ class Connection(Background):
             settings.url,
             name=f"{settings.service}/{settings.instance}",
             inbox_prefix=f"{inbox(settings.service)}.{names.encode(settings.instance)}",  # its key hears no other's
-            **options(settings),
+            **proof,
             allow_reconnect=False,  # a lost connection is replaced, see session.py
             max_reconnect_attempts=-1,  # while the server is absent: try for ever
             reconnect_time_wait=settings.reconnect_wait_s,  # type: ignore[arg-type] # nats-py sleeps any float

@@ -1,8 +1,10 @@
 """Services sign in with their own nkeys at a real nats-server, and are held to the rights of their service."""
 
 import asyncio
+import contextlib
 import logging
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import structlog
 from kvberth.bus import Absent, Bus, BusSettings
 from kvberth.bus.keys import new_key
 from kvberth.bus.login import CannotSignIn, options, public_key
+from kvberth.bus.wrapped import NotWrapped, client_for
 from kvberth_schemas import subjects
 from kvberth_schemas.alive import Alive
 from kvberth_schemas.events import KVCacheStatusGoneV1
@@ -146,8 +149,7 @@ async def test_no_seed_is_in_a_log_nor_in_what_is_shown_of_settings_and_keys(ser
         async with Bus(settings) as bus:
             await until(lambda: bus.connected, within_s=10)
             await server.restart()
-            await until(lambda: bus.connected and len(server.seen()) > 0, within_s=20)
-            await asyncio.sleep(0)
+            await until(lambda: sum(line["event"] == "connected" for line in told) > 1, within_s=20)
     for shown in (told, caplog.text, settings, server.keys, server.log.read_text()):
         assert seed not in f"{shown!r}{shown}"
     assert public_key(settings.nkey_file) == server.keys[Service.CLI].public
@@ -169,6 +171,35 @@ async def test_a_server_with_tls_is_trusted_by_its_certificate_and_no_other_one(
                     assert not bus.connected
     finally:
         await server.kill()
+
+
+@pytest.mark.parametrize("scheme", ["tls", "nats"])
+async def test_a_server_that_offers_no_tls_where_it_is_asked_for_hears_nothing(scheme):
+    heard = []
+
+    async def plain(reader, writer):
+        with contextlib.closing(writer):
+            writer.write(b'INFO {"server_id":"x","version":"2.10.0","max_payload":1048576,"nonce":"abc"}\r\n')
+            heard.append(await reader.read())
+
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+        url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        settings = BusSettings(url=url, service=Service.CLI, instance="a", tls_ca=TLS / "nats.pem")
+        with structlog.testing.capture_logs() as told:
+            async with Bus(replace(settings, reconnect_wait_s=0.1)) as bus:
+                await until(lambda: len(heard) > 1, within_s=10)
+                assert not bus.connected
+    assert set(heard) == {b""}
+    assert "offers no TLS" in str(told)
+
+
+async def test_a_real_server_without_tls_is_refused_where_tls_is_asked_for(server):
+    with structlog.testing.capture_logs() as told:
+        async with Bus(settings_of(server, Service.CLI, tls_ca=TLS / "nats.pem")) as bus:
+            await until(lambda: "offers no TLS" in str(told), within_s=10)
+            assert not bus.connected
+    with pytest.raises(NotWrapped, match="wss://"):
+        client_for("ws://127.0.0.1:1", tls=True)
 
 
 async def test_what_is_no_certificate_is_refused_with_a_sentence(server, tmp_path):
