@@ -168,6 +168,8 @@ class Facts:
     logs: Mapping[str, Sequence[str] | str] = field(default_factory=dict)
     printed: Sequence[Printed] = ()
     """What each `kvberth status` printed that has ended."""
+    step_began: datetime | None = None
+    """What was printed by a command that was given before answers nothing that is asked without a mark."""
     marks: Mapping[str, Mark] = field(default_factory=dict)
     begun: int = 0
     """From which message on counts what names no mark."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from kvberth.scenario.backend.protocol import World
 from kvberth.scenario.facts import Facts, Heard, Life, Mark
@@ -47,6 +47,7 @@ class Rules:
     step: str
     never: Sequence[Expectation] = ()
     always: Sequence[Expectation] = ()
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass
@@ -61,9 +62,10 @@ class Watcher:
     """Who lived already then."""
     event_within_s: float = EVENT_WITHIN_S
 
-    async def look(self, expectations: Sequence[Expectation]) -> Facts:
-        """Look once."""
-        return replace(await self.world.look(expectations), marks=self.marks, begun=self.begun, lived=self.lived)
+    async def look(self, expectations: Sequence[Expectation], began: datetime | None = None) -> Facts:
+        """Look once, for a step that began then."""
+        facts = await self.world.look(expectations)
+        return replace(facts, marks=self.marks, begun=self.begun, lived=self.lived, step_began=began)
 
     async def until_met(self, what: Await) -> dict[int, float]:
         """Wait until all hold in one look; give when each came true, in seconds.
@@ -71,9 +73,9 @@ class Watcher:
         Raises:
             StepFailed: one did not in its time.
         """
-        started = time.monotonic()
+        started, began = time.monotonic(), datetime.now(UTC)
         while True:
-            facts = await self.look(what.expectations)
+            facts = await self.look(what.expectations, began)
             origin = _origin(what.after, facts)
             elapsed = time.monotonic() - started if origin is None else (facts.at - origin).total_seconds()
             verdicts = [judge(item, facts) for item in what.expectations]
@@ -111,7 +113,7 @@ class Watcher:
         """
         if not rules.never and not rules.always:
             return
-        facts = await self.look([*rules.never, *rules.always])
+        facts = await self.look([*rules.never, *rules.always], rules.began)
         broken = [("never", item, judge(item, facts)) for item in rules.never]
         broken = [found for found in broken if found[2].holds]
         kept = [("always", item, judge(item, facts)) for item in rules.always]

@@ -397,3 +397,7 @@ def test_what_the_status_command_prints_counts_by_when_it_was_given() -> None:
     assert verdict({"cli": {"line": "old", "since": "m"}}, found).holds is False
     assert verdict({"cli": {"line": "b$", "since": "m", "by": "2s"}}, found).holds is False
     assert verdict({"cli": {"line": "kv"}}, facts()).holds is None
+    begun = replace(found, step_began=NOW + timedelta(seconds=2))
+    assert verdict({"cli": {"line": "kv +b"}}, begun).holds
+    assert verdict({"cli": {"line": "kv +a", "since": "m"}}, begun).holds
+    assert verdict({"cli": {"line": "kv +b"}}, replace(found, step_began=NOW + timedelta(seconds=4))).holds is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kvberth.scenario.durations import Timing
-from kvberth.scenario.facts import Facts, Heard, Life, Mark
+from kvberth.scenario.facts import Facts, Heard, Life, Mark, Printed
 from kvberth.scenario.format import Expectation, Step, parse
 from kvberth.scenario.result import Failure, Outcome
 from kvberth.scenario.teller import Teller
@@ -188,3 +188,25 @@ async def test_a_window_knows_who_lived_when_it_began_though_a_node_could_not_be
     rule = "{lives: {engine: {workload: llama}, count: 0}}"
     outcome = await told(script, f"steps: [{{during: {{always: {rule}, for: 20ms}}}}]")
     assert outcome.passed, outcome.failures
+
+
+async def test_what_a_command_printed_before_a_step_is_no_answer_to_it() -> None:
+    class Asked(Script):
+        printed: Sequence[Printed] = (Printed(datetime.now(UTC), "1/1 served"),)
+
+        async def look(self, expectations: Sequence[Expectation]) -> Facts:
+            return replace(await super().look(expectations), printed=self.printed)
+
+        async def do(self, step: Step, marks: Mapping[str, Mark]) -> str:
+            self.printed = (Printed(datetime.now(UTC), "0/1 served"),)
+            return ""
+
+    first = "{expect: {cli: {line: 1/1}}, within: 20ms}"
+    outcome = await told(Asked(()), f"steps: [{first}]")
+    assert [failure.seen.partition(".")[0] for failure in outcome.failures] == [
+        "no 'kvberth status' that was given since then has ended yet"
+    ]
+    never = "{during: {never: {cli: {line: 1/1}}, for: 20ms, steps: [{cordon: l20-a}]}}"
+    assert (await told(Asked(()), f"steps: [{never}]")).passed
+    broken = "{during: {never: {cli: {line: 0/1}}, for: 20ms, steps: [{cordon: l20-a}]}}"
+    assert not (await told(Asked(()), f"steps: [{broken}]")).passed

@@ -120,7 +120,7 @@ class CliSays(Part):
     line: Regex
     """Found in one line of it."""
     since: Name | None = None
-    """It was found after that mark, whatever was printed later."""
+    """It was found after that mark, whatever was printed later; default: the last one that was given in this step."""
     by: ExactDuration | None = None
     """By a command that was given at most so long after that mark."""
 

@@ -93,15 +93,15 @@ def log(expected: LogSays, facts: Facts) -> Verdict:
 
 
 def cli(expected: CliSays, facts: Facts) -> Verdict:
-    """What `kvberth status` printed: the last one, or any after a mark."""
-    runs = facts.printed[-1:]
+    """What `kvberth status` printed: the last one of this step, or any after a mark."""
+    runs = [run for run in facts.printed if facts.step_began is None or run.began >= facts.step_began][-1:]
     if expected.since:
         mark = facts.marks[expected.since].at
         runs = [run for run in facts.printed if run.began >= mark]
         if expected.by:
             runs = [run for run in runs if (run.began - mark).total_seconds() <= parse(expected.by, {})]
     if not runs:
-        return Verdict(None, "no 'kvberth status' has ended yet")
+        return Verdict(None, "no 'kvberth status' that was given since then has ended yet")
     found = any(re.search(expected.line, line) for run in runs for line in run.text.splitlines())
     return Verdict(found, f"the last of {len(runs)} printed: {runs[-1].text}")
 
