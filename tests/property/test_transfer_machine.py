@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kvberth.store.control import Done, Hello, Layout, Refuse, Register
+from kvberth.store.errors import Malformed
 from kvberth.store.layout import pages
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Commit, Grant, Outcome
+from kvberth.store.layout.slots import SlotState
 from kvberth.store.locks import lock_path
 from kvberth.store.reader import Reader
 from kvberth.store.rings import ClientRings
@@ -38,6 +41,7 @@ class Client:
     held: list[Grant] = field(default_factory=list)
     flying: dict[int, bytes] = field(default_factory=dict)
     connected: bool = True
+    registered: bool = False
 
 
 class Transfer(RuleBasedStateMachine):
@@ -73,18 +77,21 @@ class Transfer(RuleBasedStateMachine):
         client.flying[grant.grant] = key
 
     def one(self, data: st.DataObject) -> str:
-        """A client that is connected."""
+        """A client that is connected and registered."""
         while not self.connected():
-            self.comes_or_comes_back(min(self.clients, default="a"))
+            name = min(self.clients, default="a")
+            self.greets(name)
+            self.registers(name)
         return str(data.draw(st.sampled_from(self.connected())))
 
     def connected(self) -> list[str]:
-        return [name for name, client in self.clients.items() if client.connected]
+        return [name for name, client in self.clients.items() if client.connected and client.registered]
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(sorted(IDS)))
-    def comes_or_comes_back(self, name: str) -> None:
+    def greets(self, name: str) -> None:
+        """Comes, or comes back."""
         client = self.clients.get(name)
         if client is not None:
             client.rings.begin()
@@ -96,12 +103,35 @@ class Transfer(RuleBasedStateMachine):
         self.alive.add(self.lock(name))
         client = client or Client(ClientRings(self.memory, welcome.place))
         self.clients[name] = client
-        client.connected, client.flying = True, {}
+        client.connected, client.registered, client.flying = True, False, {}
         self.taken = {each for each in self.taken if each[0] != name}
         self.proved = {each for each in self.proved if each[0] != name}
-        answer = self.serving.register(IDS[name], Register(bytes(32), (PAGE,), 0, 1))
-        if not isinstance(answer, Layout):
-            self.dies(name)
+
+    @rule(name=st.sampled_from(sorted(IDS)), too_large=st.booleans())
+    def registers(self, name: str, too_large: bool = False) -> None:
+        """One that is refused may ask again, one that is in may not."""
+        client = self.clients.get(name)
+        if client is None or not client.connected:
+            return
+        asked = Register(bytes(32), (SMALL.extent_bytes + 1 if too_large else PAGE,), 0, 1)
+        if client.registered:
+            with pytest.raises(Malformed, match="registered already"):
+                self.serving.register(IDS[name], asked)
+            self.cut_off(name)
+        else:
+            client.registered = isinstance(self.serving.register(IDS[name], asked), Layout)
+            assert not (client.registered and too_large)
+
+    @rule(data=st.data())
+    def lets_its_lock_go_and_talks_on(self, data: st.DataObject) -> None:
+        """As no client of ours does: it is gone, whatever it goes on saying."""
+        name = self.one(data)
+        del self.clients[name]
+        self.alive.discard(self.lock(name))
+        assert self.serving.look_for_dead() == [IDS[name]]
+        self.serving.done(IDS[name], Done((1,)))
+        with pytest.raises(Malformed, match="is gone"):
+            self.serving.register(IDS[name], Register(bytes(32), (PAGE,), 0, 1))
 
     @rule(data=st.data())
     def adopts_and_queues(self, data: st.DataObject) -> None:
@@ -174,8 +204,11 @@ class Transfer(RuleBasedStateMachine):
         if what == "dies":
             self.dies(name)
         else:
-            self.clients[name].connected = False
-            self.serving.lost(IDS[name])
+            self.cut_off(name)
+
+    def cut_off(self, name: str) -> None:
+        self.clients[name].connected = False
+        self.serving.lost(IDS[name])
 
     def dies(self, name: str) -> None:
         del self.clients[name]
@@ -219,7 +252,8 @@ class Transfer(RuleBasedStateMachine):
 
     @invariant()
     def the_budget_holds(self) -> None:
-        held = sum(member.held_bytes for member in self.serving.members.values())
+        states = walk(self.memory).states
+        held = sum(states[state].bytes for state in (SlotState.GRANTED, SlotState.QUARANTINED, SlotState.COMMITTED))
         queued = sum(int(client.rings.page[pages.QUEUED]) for client in self.clients.values())
         assert held + queued <= BUDGET
         assert self.totals.over_budget == 0

@@ -96,6 +96,7 @@ class Serving:
         unproved = self.answers.of(hello.client)
         self.store.remove(answer.key for answer in unproved if answer.outcome is Outcome.STORED)
         member.registered = False
+        self.admission.leave(hello.client)  # until it registers its words say what it uses, see `_elsewhere`
         member.rings = WorkerRings(self.memory, member.place)
         self._session += 1
         member.session, member.connected = self._session, True
@@ -103,8 +104,15 @@ class Serving:
         return Welcome(self.epoch, member.place, (), ())
 
     def register(self, client: bytes, asked: Register) -> Layout | Refuse:
-        """A client that holds its lock says what its blocks are; what cannot be is refused with a reason."""
-        member = self.members[client]
+        """A client that holds its lock says what its blocks are; what cannot be is refused with a reason.
+
+        Raises Malformed where it is registered, or gone by the word of its lock.
+        """
+        member = self.members.get(client)
+        if member is None:
+            raise Malformed("a client registers that is gone: its lock was free")
+        if member.registered:
+            raise Malformed("a client registers that is registered already: a new hello comes first")
         if not is_held(lock_path(self._settings.directory, self.epoch, client)):
             return self.refuse("denied", "A client holds the lock on its file in clients/ before it registers.")
         if asked.shards != 1:
@@ -114,7 +122,6 @@ class Serving:
             slot_bytes = self.store.register(layout, block_bytes)
         except LayoutRefused as error:
             return self.refuse("layout", f"{error}.")
-        self.admission.leave(client)
         if not self.admission.admits(slot_bytes, self._elsewhere(member)):
             return self.refuse("budget", f"{LEAST_SLOTS} slots of {slot_bytes} bytes more do not fit into the budget.")
         member.layout, member.slot_bytes, member.registered = layout, slot_bytes, True
@@ -124,8 +131,10 @@ class Serving:
         return Layout(layout, slot_bytes, member.session)
 
     def done(self, client: bytes, done: Done) -> None:
-        """Slots that a client will not write into any more; numbers that are not its own are passed over."""
-        member = self.members[client]
+        """Slots that a client will not write into any more; what is not its own, or of nobody, is passed over."""
+        member = self.members.get(client)
+        if member is None:
+            return
         for number in done.grants:
             if (held := member.held.pop(number, None)) is not None:
                 self.store.give_up(*held, client)
@@ -192,10 +201,9 @@ class Serving:
         """Makes the blocks young that are leased: a look at all leases, for now and then."""
         self.store.note_reads()
 
-    def look_for_dead(self) -> None:
-        """Frees all that clients had whose lock is free."""
-        for member in list(self.members.values()):
-            self._look(member)
+    def look_for_dead(self) -> list[bytes]:
+        """Frees all that clients had whose lock is free; returns those clients, whose connections are to be ended."""
+        return [member.client for member in list(self.members.values()) if self._look(member)]
 
     def may_sleep(self) -> bool:
         """Says to clients that the worker sleeps, then looks once more whether one has just committed."""
@@ -271,11 +279,11 @@ class Serving:
         self.store.drop_holder(member.client)
         member.held.clear()
 
-    def _look(self, member: Member) -> None:
-        """Forgets a client that is gone: what it offered and did not hear of is dropped(cancelled)."""
+    def _look(self, member: Member) -> bool:
+        """Forgets a client that is gone: what it offered and did not hear of is dropped(cancelled). Whether it is."""
         path = lock_path(self._settings.directory, self.epoch, member.client)
         if (member.connected and not member.registered) or is_held(path):
-            return
+            return False
         admitted, outcomes = member.counts()
         self.totals.admitted += admitted
         self.totals.outcomes.update(outcomes)
@@ -287,3 +295,4 @@ class Serving:
         del self.members[member.client]
         path.unlink(missing_ok=True)
         _log.info("a client is gone", client=member.client.hex())
+        return True

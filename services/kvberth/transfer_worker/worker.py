@@ -197,12 +197,15 @@ class _Epoch:
             self._show(replace(snapshot_of(self._serving), complaint=self._prover.complaint))
         if now - self._looked >= _DEAD_NS:
             self._looked = now
-            self._serving.look_for_dead()
+            for client in self._serving.look_for_dead():
+                self._hang_up(client)
         if now - self._noted >= _READS_NS:
             self._noted = now
             self._serving.note_reads()
 
     def _hear(self, connection: Connection) -> None:
+        if connection not in self._listener.connections:
+            return  # it was ended in this turn, by another one's hello
         try:
             for message in connection.receive():
                 self._handle(connection, message)
@@ -227,9 +230,7 @@ class _Epoch:
                 raise Malformed(f"{type(message).__name__} is not what a client says at this moment")
 
     def _greet(self, connection: Connection, hello: Hello) -> None:
-        for other in list(self._listener.connections):
-            if other.client == hello.client:
-                self._listener.end(other)
+        self._hang_up(hello.client)
         answer = self._serving.greet(hello)
         if isinstance(answer, control.Welcome):
             connection.client = hello.client
@@ -238,6 +239,11 @@ class _Epoch:
         else:
             connection.send(answer)
             connection.open = False
+
+    def _hang_up(self, client: bytes) -> None:
+        for connection in list(self._listener.connections):
+            if connection.client == client:
+                self._listener.end(connection)
 
     def _cut_off(self, bad: list[tuple[bytes, Malformed]]) -> None:
         """Ends the connections of clients that wrote nonsense; nobody else is touched."""

@@ -158,3 +158,24 @@ async def refused_once_each(worker) -> bool:
     """A scrape may be of a moment before the last refusal."""
     now = await worker.metrics()
     return all(now.get(f"kvberth_transfer_refused.{reason}") == 1 for reason in ("layout", "budget", "denied"))
+
+
+async def test_a_client_that_registers_twice_or_lets_its_lock_go_is_cut_off_and_others_are_served(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_worker(directory) as worker, running_engine(directory) as engine:
+        await engine.tell("connect")
+        for wrong in ("registers twice", "lets its lock go"):
+            mapped: list[Mapping] = []
+            link = Link.open(Identity(directory, secrets.token_bytes(16), bytes(32), (65536,)), None, mapped.append)
+            if wrong == "registers twice":
+                link.say(control.Register(bytes(32), (4096,), 0, 1))
+            else:
+                mapped[0].close()
+            link.say(control.Done((1,)))
+            await until(link.lost, what=f"the end of a client that {wrong}")
+            link.close()
+            if wrong == "registers twice":
+                mapped[0].close()
+            assert await engine.tell("put", 0, 16) in ({"STORED": 16}, {"PRESENT": 16})
+        await until(lambda: one_client(worker))
