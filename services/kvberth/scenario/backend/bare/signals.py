@@ -97,19 +97,21 @@ class Signals:
 
         `up` is held in between: it would start another NATS, for which the disk has room.
         """
-        life = self._one(Target(nats=True))
         if state == "full":
+            life = self._one(Target(nats=True))
             self._pause_up()
             self.stopped.add(_DISK)
-        elif _DISK not in self.stopped:
+            _limit(life, 1)
+            return str(life)
+        if _DISK not in self.stopped:
             raise ScenarioError("the disk of NATS is not full; 'disk: free' ends a 'disk: full'")
-        limit = 1 if state == "full" else resource.RLIM_INFINITY  # bytes to which a file may grow
-        resource.prlimit(life.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-        if state == "free":
-            self.stopped.discard(_DISK)
-            if not self.stopped:
-                self._resume_up()
-        return str(life)
+        found = resolve(Target(nats=True), self.looker.lives())  # none, where a write that failed has ended it
+        for life in found:
+            _limit(life, resource.RLIM_INFINITY)
+        self.stopped.discard(_DISK)
+        if not self.stopped:
+            self._resume_up()
+        return ", ".join(map(str, found)) or "no NATS runs, 'up' starts another one"
 
     async def wipe_nats(self) -> str:
         """Kill NATS and remove its files before it is started again."""
@@ -198,6 +200,12 @@ def _send(life: Life, number: signal.Signals, *, group: bool = False) -> None:
             os.killpg(life.pid, number)
         else:
             os.kill(life.pid, number)
+
+
+def _limit(life: Life, most_bytes: int) -> None:
+    """Set to how many bytes a file of a process may grow; one that has just died needs none."""
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(life.pid, resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
 
 
 def _role(target: Target) -> str:
