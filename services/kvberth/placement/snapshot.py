@@ -89,5 +89,5 @@ class Snapshot:
     waiting_caches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By KVCache: why pods of caches have no node (Kubernetes)."""
     drains: Mapping[str, str] = field(default_factory=dict)
-    """By uid of an engine on a cordoned node that no budget lets go: what a drain waits for (Kubernetes)."""
+    """By uid of an engine on a cordoned node that no budget lets go: what a drain would wait for (Kubernetes)."""
     unreadable_process_nodes: frozenset[str] = frozenset()

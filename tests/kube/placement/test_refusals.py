@@ -151,7 +151,7 @@ async def test_a_drain_that_a_budget_of_the_engine_holds_up_is_told_until_it_may
 
         async def told() -> bool:
             status, _, message = await world.condition("Placed")
-            waits = f"{a} is cordoned: a drain waits for PDB keep-kv, which allows no eviction of engine {engine}"
+            waits = f"{a} is cordoned: a drain would wait for PDB keep-kv, which allows no eviction of engine {engine}"
             return status == "True" and waits in message
 
         async def silent() -> bool:

@@ -246,7 +246,9 @@ def test_a_budget_that_can_never_allow_anything_is_told_from_one_that_does_not_n
 
 def test_a_drain_that_waits_names_its_budget_or_says_that_there_is_one_too_many() -> None:
     said = "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget llama needs 1 pod"
-    assert "a: a drain waits for PDB llama" in budgets.drain_waits("a", "e1", said, {}).replace("a is cordoned", "a")
+    assert "a: a drain would wait for PDB llama" in budgets.drain_waits("a", "e1", said, {}).replace(
+        "a is cordoned", "a"
+    )
     many = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
     assert budgets.drain_waits("a", "e1", many, {}).endswith("holds engine e1, which Kubernetes can't serve")
 

@@ -61,7 +61,7 @@ def test_what_the_drain_of_a_cordoned_node_waits_for_is_told_of_the_engines_kvca
     found = index.engines_on_cordoned_nodes()
     assert [(namespace, engine.uid) for namespace, engine in found] == [(NAMESPACE, "e-kv"), (NAMESPACE, "e-other")]
     index.take_touched()
-    waits = {NAMESPACE: {"e-kv": "a is cordoned: a drain waits for PDB llama"}}
+    waits = {NAMESPACE: {"e-kv": "a is cordoned: a drain would wait for PDB llama"}}
     assert index.set_drains(waits)
     assert not index.set_drains(dict(waits))
     assert index.take_touched() == {NAMESPACE}

@@ -32,11 +32,11 @@ def refused(node: str, said: str, budgets: dict[str, str], now: datetime) -> Hel
 
 
 def drain_waits(node: str, engine: str, said: str, budgets: dict[str, str]) -> str:
-    """Return what a drain of a cordoned node waits for, as the server says of an eviction of an engine there."""
+    """Return what a drain of a cordoned node would wait for, as the server says of an eviction of an engine there."""
     if MANY in said:
         return f"{node} is cordoned: no drain can end there: {MANY} holds engine {engine}, which Kubernetes can't serve"
     name = _named(said, budgets)
-    return f"{node} is cordoned: a drain waits for PDB {name}, which allows no eviction of engine {engine} now"
+    return f"{node} is cordoned: a drain would wait for PDB {name}, which allows no eviction of engine {engine} now"
 
 
 def unusable(conditions: Iterable[Mapping[str, Any]]) -> str:
