@@ -52,6 +52,15 @@ def test_with_a_driver_nodes_can_be_lost() -> None:
     assert cluster.unfit(told(*steps), Timing(), has_driver=True) is None
 
 
+@pytest.mark.parametrize(
+    ("env", "asks"),
+    [(None, False), ([{"name": "KVBERTH_NODE"}], False), ([{"name": "KVBERTH_NATS_NKEY_FILE", "value": "/x"}], True)],
+)
+def test_a_bus_that_asks_for_keys_is_known_by_the_agents(env: list | None, asks: bool) -> None:
+    agent = {"spec": {"template": {"spec": {"containers": [{"name": "agent", "env": env}]}}}}
+    assert cluster.asks_for_keys(agent) is asks
+
+
 def test_settings_of_services_are_the_clusters_own() -> None:
     assert "empty_directory" in str(cluster.unfit(told({"mark": "x"}), Timing({"empty_directory": 5}), has_driver=True))
     assert cluster.unfit(told({"mark": "x"}), Timing({"linger": 5, "node_lost": 9}), has_driver=True) is None

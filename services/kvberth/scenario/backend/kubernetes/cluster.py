@@ -20,6 +20,7 @@ PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
 """A container must start: a bare PATCH of the DaemonSet alone takes more than half a second."""
 
 GPU: Final = "nvidia.com/gpu"
+_NKEY: Final = "KVBERTH_NATS_NKEY_FILE"
 _NO_VERB: Final = {
     "disk": "the disk of NATS is filled on the machine that it runs on",
     "node_add": "a cluster's nodes are given",
@@ -42,6 +43,12 @@ def unfit(scenario: Scenario, timing: Timing, *, has_driver: bool) -> str | None
         if lacks:
             return f"step {number}: {lacks}"
     return None
+
+
+def asks_for_keys(agent: Json) -> bool:
+    """Whether the bus lets in only who has a key, by the DaemonSet of the agents; an onlooker of all has none."""
+    env = agent["spec"]["template"]["spec"]["containers"][0].get("env") or ()
+    return any(one["name"] == _NKEY for one in env)
 
 
 def assigned(wanted: Sequence[NodeSpec], there: Sequence[Json]) -> dict[str, str]:

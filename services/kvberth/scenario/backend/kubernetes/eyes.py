@@ -76,7 +76,7 @@ class Eyes:
             if asyncio.get_running_loop().time() > deadline:
                 raise ScenarioError(
                     f"no witness answers on {', '.join(silent)} within {READY_WITHIN_S:g} s; see the pods of DaemonSet "
-                    f"{self._namespace}/{NAME} (image {image})"
+                    f"{self._namespace}/{NAME} (image {image}), and whether a NetworkPolicy keeps the API server out"
                 )
             await asyncio.sleep(_POLL_S)
 
