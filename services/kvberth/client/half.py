@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kvberth.client.desk import Desk
 from kvberth.client.host import HostRegions
-from kvberth.client.link import Identity, Link, LinkError
+from kvberth.client.link import EpochOverError, Identity, Link, LinkError
 from kvberth.client.mapping import Mapping
 from kvberth.client.tickets import Job
 from kvberth.store.control import MAX_GRANTS, Bye, Done, Wake
@@ -86,10 +86,8 @@ class EngineHalf:
     def _step(self) -> None:
         mapping = self._desk.mapping
         if mapping is not None and mapping.memory.ended:
-            self._lose("the cache's daemon has ended")
-            self._settle_flying(Outcome.NO_CACHE)
             del mapping
-            self._desk.detach()
+            self._leave("the cache's daemon has ended")
             return
         if self._link is None:
             self._connect()
@@ -113,20 +111,33 @@ class EngineHalf:
         self._desk.begin_session()
         try:
             self._link = Link.open(self._who, self._desk.mapping, self._take)
+        except EpochOverError as error:
+            why = str(error)  # the error's frames hold views of what is to be unmapped
         except (LinkError, StoreError) as error:
             self.why = str(error)
             with self._desk.changed:
                 self._desk.changed.wait_for(lambda: self._desk.closing, getattr(error, "retry_s", _RETRY_S))
             self._desk.drop_late(Outcome.NO_CACHE)
             return
-        self.why = None
-        self._settle_by_headers()
-        self._busy_ns = time.monotonic_ns()
-        self._desk.open_for(self._link.layout.slot_bytes)
+        else:
+            self.why = None
+            self._busy_ns = time.monotonic_ns()
+            self._desk.open_for(self._link.layout.slot_bytes)
+            return
+        self._leave(why)
 
     def _take(self, mapping: Mapping) -> None:
-        mapping.rings.begin()
-        self._desk.attach(mapping)
+        """The worker is there, whether it registers this client or not."""
+        if mapping is not self._desk.mapping:
+            mapping.rings.begin()
+            self._desk.attach(mapping)
+        self._settle_by_headers()
+
+    def _leave(self, why: str) -> None:
+        """The epoch is over: whatever was not answered is no cache, and nothing of it stays mapped."""
+        self._lose(why)
+        self._settle_flying(Outcome.NO_CACHE)
+        self._desk.detach()
 
     def _turn(self, link: Link) -> bool:
         """Hears, copies one batch, commits it. Returns whether there was anything."""

@@ -30,6 +30,10 @@ class LinkError(Exception):
         self.retry_s = retry_s
 
 
+class EpochOverError(LinkError):
+    """The worker has another store than the one that is mapped here, or waits until that is unmapped."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who greets where, and with what blocks."""
@@ -51,9 +55,9 @@ class Link:
 
     @classmethod
     def open(cls, who: Identity, mapping: Mapping | None, took: Callable[[Mapping], None]) -> "Link":
-        """Greets the worker. `mapping` is what is mapped; `took` gets the new one, before it is registered.
+        """Greets the worker. `mapping` is what is mapped; `took` gets it, or the new one, before it is registered.
 
-        Raises LinkError, StoreError.
+        By then the worker has repaired all headers. Raises LinkError (EpochOverError: leave `mapping`), StoreError.
         """
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -106,13 +110,13 @@ def _welcomed(sock: socket.socket, who: Identity, mapping: Mapping | None, took:
     welcome, fds = _answer(sock)
     try:
         if not isinstance(welcome, Welcome):
+            if isinstance(welcome, Wait) and mapping is not None and mapping.name in welcome.clients:
+                raise EpochOverError("the worker waits until the store is unmapped that is mapped here")
             raise _said(welcome)
-        if mapping is not None:
-            if (mapping.epoch, mapping.place) != (welcome.epoch, welcome.place):
-                mapping.memory.check_epoch()
-                raise LinkError("the worker has another store than the one that is mapped here")
-            return mapping
-        mapping = Mapping(who.directory, who.client, welcome, fds)
+        if mapping is None:
+            mapping = Mapping(who.directory, who.client, welcome, fds)
+        elif not mapping.is_of(welcome):
+            raise EpochOverError("the worker has another store than the one that is mapped here")
         took(mapping)
         return mapping
     finally:

@@ -32,8 +32,12 @@ class Mapping:
         """Locks, then maps; the descriptors stay the caller's. Raises StoreError where that can't be."""
         self.epoch = welcome.epoch
         self.place = welcome.place
+        self._welcome = welcome
         self._maps: list[mmap.mmap] = []
-        self._lock = ClientLock(lock_path(directory, welcome.epoch, client))
+        path = lock_path(directory, welcome.epoch, client)
+        self.name = path.name
+        """By this name the worker knows who has mapped it."""
+        self._lock = ClientLock(path)
         fault = None
         try:
             self._open(welcome, fds)
@@ -55,6 +59,10 @@ class Mapping:
         self.rings = ClientRings(self.memory, welcome.place)
         self.arenas: list[Bytes] = [np.frombuffer(view, dtype=np.uint8) for view in self.memory.arenas]
         self._cold = _pieces(welcome.blobs[1:])
+
+    def is_of(self, welcome: Welcome) -> bool:
+        """Whether this is the memory of a later welcome: another store of this epoch lies elsewhere or is cut anew."""
+        return welcome == self._welcome
 
     def place_of(self, slot: int, slot_bytes: int) -> Place:
         return Place(*self.memory.geometry.slot_data(slot, slot_bytes))

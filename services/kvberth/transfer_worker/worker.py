@@ -109,7 +109,7 @@ class Worker:
         for connection in self._listener.wait(_RETRY_S):
             for message in self._heard(connection):
                 if isinstance(message, Hello):
-                    connection.send(Wait(waited_for[:64]))
+                    connection.send(Wait(_named(waited_for, message)))
                 connection.open = False
             self._end_closed(connection)
 
@@ -263,6 +263,12 @@ class _Epoch:
         self._listener.end(connection)
         if client is not None:
             self._serving.lost(client)
+
+
+def _named(waited_for: tuple[str, ...], hello: Hello) -> tuple[str, ...]:
+    """As many names as a message holds; the one who asks must find its own, by which it leaves."""
+    own = f"{hello.epoch.hex()}.{hello.client.hex()}"
+    return tuple(sorted(waited_for, key=lambda name: name != own)[:64])
 
 
 def _told(shared: list[SharedBlob]) -> tuple[dict[int, int], tuple[tuple[int, int, int], ...]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.transfer_worker import TESTS, RunningWorker, running_engine, running_worker
+from support.transfer_worker import TESTS, Engine, RunningWorker, running_engine, running_worker
 from support.vineyardd import RunningVineyardd, running_vineyardd
 from support.waiting import until
 
@@ -110,6 +110,27 @@ async def test_the_end_of_the_daemon_is_no_cache_and_the_next_one_serves_the_sam
             assert await engine.tell("run", 0, 8) == {"found": 0, "loaded": 0, "wrong": 0}
             assert await engine.tell("put", 0, 8) == {"STORED": 8}
             assert await engine.tell("run", 0, 8) == {"found": 8, "loaded": 8, "wrong": 0}
+
+
+async def test_an_engine_leaves_the_store_of_a_daemon_that_was_replaced_together_with_its_worker(
+    directory: Path,
+) -> None:
+    """The worker dies first, so that nobody says in the old memory that its daemon is gone."""
+    path = directory / "vineyard.sock"
+    async with running_engine(directory) as engine:
+        async with running_vineyardd(path), running_worker(directory):
+            await engine.tell("connect")
+            assert await engine.tell("put", 0, 16) == {"STORED": 16}
+        await until(lambda: has_no_cache(engine))
+        async with running_vineyardd(path), running_worker(directory):
+            assert (await engine.tell("connect", 10))["connected"]
+            assert await engine.tell("get", 0, 16) == {"found": 0, "right": 0, "wrong": 0}
+            assert await engine.tell("put", 0, 16) == {"STORED": 16}
+            assert await engine.tell("run", 0, 16) == {"found": 16, "loaded": 16, "wrong": 0}
+
+
+async def has_no_cache(engine: Engine) -> bool:
+    return not (await engine.tell("connect", 0))["connected"]
 
 
 async def test_the_next_store_waits_for_an_engine_that_still_maps_the_last_one(directory: Path) -> None:
