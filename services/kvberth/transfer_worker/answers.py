@@ -5,7 +5,8 @@ answered a question that was asked after the block was published.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from kvberth.store.layout.rings import Outcome
 
@@ -51,6 +52,13 @@ class Answers:
         own = [answer for answer in self._waiting if answer.client == client]
         self._waiting = deque(answer for answer in self._waiting if answer.client != client)
         return own
+
+    def taken_out(self, keys: Collection[bytes]) -> None:
+        """These blocks are not there any more: whoever waits to hear that one is shall hear that it is not."""
+        self._waiting = deque(
+            replace(answer, outcome=Outcome.DEGRADED) if answer.key in keys and not answer.outcome.dropped else answer
+            for answer in self._waiting
+        )
 
     def _until(self, at_ns: int) -> list[Answer]:
         taken = []

@@ -93,8 +93,7 @@ class Serving:
             self._places.add(place)
         self._free_held(member)
         # It looks at the headers for what it was not told of: what the daemon has not answered for must not be there.
-        unproved = self.answers.of(hello.client)
-        self.store.remove(answer.key for answer in unproved if answer.outcome is Outcome.STORED)
+        self._take_out(self.answers.of(hello.client))
         member.registered = False
         self.admission.leave(hello.client)  # until it registers its words say what it uses, see `_elsewhere`
         member.rings = WorkerRings(self.memory, member.place)
@@ -171,7 +170,7 @@ class Serving:
         for answer in self.answers.proved(proved_ns):
             self._give(answer, answer.outcome)
         late = self.answers.late(self._clock())
-        self.store.remove(answer.key for answer in late if answer.outcome is Outcome.STORED)
+        self._take_out(late)
         for answer in late:
             self._give(answer, Outcome.DEGRADED)
 
@@ -260,6 +259,13 @@ class Serving:
         if member is not None and member.session == answer.session:
             member.rings.receipt(Receipt(answer.grant, outcome, answer.generation))
             self.store.answered([outcome])
+
+    def _take_out(self, unproved: list[Answer]) -> None:
+        """Blocks that the daemon has not answered for; others may wait to hear that they are there."""
+        keys = {answer.key for answer in unproved if answer.outcome is Outcome.STORED}
+        if keys:
+            self.store.remove(keys)
+            self.answers.taken_out(keys)
 
     def _refill(self, member: Member) -> None:
         quota = self.admission.quota(member.client).granted

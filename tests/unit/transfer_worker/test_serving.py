@@ -1,0 +1,63 @@
+"""The core of one epoch in one process: what a client is told must be so, and what is used is counted."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kvberth.store.control import Hello, Layout, Register, Welcome
+from kvberth.store.layout import pages
+from kvberth.store.layout.geometry import PAGE
+from kvberth.store.layout.rings import Commit, Outcome
+from kvberth.store.memory import StoreMemory
+from kvberth.store.rings import ClientRings
+from kvberth.transfer_worker import serving as serving_module
+from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
+from support.store_memory import content, key_of, small_memory
+
+A, B = b"a" * 16, b"b" * 16
+REGISTER = Register(bytes(32), (PAGE,), 0, 1)
+Serve = Callable[[int], Serving]
+
+
+@pytest.fixture
+def memory() -> StoreMemory:
+    return small_memory()
+
+
+@pytest.fixture
+def serve(memory: StoreMemory, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """A worker on this memory with a budget of so many pages; every client lives."""
+    monkeypatch.setattr(serving_module, "is_held", lambda _path: True)
+    return lambda budget: Serving(memory, ServingSettings(Path("/nowhere"), budget * PAGE, 10**9), Totals(), lambda: 1)
+
+
+def came(serving: Serving, client: bytes) -> ClientRings:
+    welcome = serving.greet(Hello(client, bytes(16)))
+    assert isinstance(welcome, Welcome)
+    rings = ClientRings(serving.memory, welcome.place)
+    rings.begin()
+    assert isinstance(serving.register(client, REGISTER), Layout)
+    return rings
+
+
+def commit(serving: Serving, rings: ClientRings, key: bytes) -> None:
+    grant = next(iter(rings.grants()))
+    serving.memory.data(grant.slot, PAGE, PAGE)[:] = content(key, PAGE)
+    rings.commit(Commit(key, grant.grant, grant.generation, grant.slot, PAGE))
+    serving.turn()
+
+
+def test_a_block_that_is_taken_out_is_not_called_present_to_another_client(serve: Serve) -> None:
+    serving, key = serve(20), key_of(1)
+    one, two = came(serving, A), came(serving, B)
+    for rings in (one, two):
+        rings.page[pages.QUOTA_SEEN] = rings.mirror[pages.QUOTA]
+    serving.divide()
+    serving.turn()
+    commit(serving, one, key)
+    commit(serving, two, key)
+    serving.greet(Hello(A, bytes(16)))
+    serving.answer(2)
+    assert not serving.store.contains(key)
+    assert [receipt.outcome for receipt in two.receipts()] == [Outcome.DEGRADED]
