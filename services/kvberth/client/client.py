@@ -100,14 +100,14 @@ class Client:
 
     def lookup(self, keys: Sequence[bytes]) -> Found:
         """Leases the leading run of these blocks that is there: up to the first miss, 2 ms, or the bound of leases."""
-        names = self._names
+        stored = [self._names.stored(key) for key in keys]  # what raises, raises before anything of the store is in use
         with self._desk.using() as (mapping, serial):
             if mapping is None:
                 return Found()
             with self._read_lock:
                 mapping.reader.forget_ended()
                 try:
-                    hits = mapping.reader.lookup(map(names.stored, keys))
+                    hits = mapping.reader.lookup(stored)
                 except EpochEnded:
                     return Found()
                 self._desk.write_leased(mapping)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from kvberth.client.mapping import Mapping
 from kvberth.client.queue import StoreQueue
 from kvberth.client.tickets import Job, Ticket
+from kvberth.store.errors import StoreError
 from kvberth.store.layout import pages
 from kvberth.store.layout.rings import Outcome
 
@@ -33,6 +34,7 @@ class Desk:
         self.closing = False
         self._clock = clock
         self._mapping: Mapping | None = None
+        self._leaving: Mapping | None = None
         self._ready = False
         self._open = False
         self._users = 0
@@ -115,8 +117,11 @@ class Desk:
             self.queue.slot_bytes, self._open = slot_bytes, True
             self._write(pages.QUEUED, self.queue.bytes)
 
-    def detach(self) -> None:
-        """No lookup or copy begins any more; waits for those that run, then unmaps. Drops all that waits."""
+    def detach(self) -> str | None:
+        """No lookup or copy begins any more; waits for those that run, then unmaps. Drops all that waits.
+
+        Returns why something stays mapped yet, or None.
+        """
         with self.changed:
             self._ready = self._open = False
             self.queue.quota = 0
@@ -124,9 +129,19 @@ class Desk:
             self.changed.notify_all()
             while self._users:
                 self.changed.wait(1.0)
-            mapping, self._mapping = self._mapping, None
-        if mapping is not None:
-            mapping.close()
+            if self._mapping is not None:
+                self._leaving, self._mapping = self._mapping, None
+        return self.leave()
+
+    def leave(self) -> str | None:
+        """Unmaps what was detached and could not be unmapped yet; returns why it still can't be, or None."""
+        try:
+            if self._leaving is not None:
+                self._leaving.close()
+        except StoreError as error:
+            return str(error)
+        self._leaving = None
+        return None
 
     def adopt_quota(self) -> None:
         """Obeys the worker's last word on what may wait and be leased, and says so."""

@@ -60,12 +60,12 @@ class EngineHalf:
         self._thread.start()
 
     def close(self, timeout_s: float) -> bool:
-        """Ends the thread and unmaps; what waits is dropped. False: it has not ended yet."""
+        """Ends the thread and unmaps; what waits is dropped. False: not yet, ask again."""
         with self._desk.changed:
             self._desk.closing = True
             self._desk.changed.notify_all()
         self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return not self._thread.is_alive() and self._desk.leave() is None
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
@@ -81,9 +81,15 @@ class EngineHalf:
         finally:
             self._lose("the client is closed" if self.failed is None else self.why or "")
             self._settle_flying(Outcome.NO_CACHE)
-            self._desk.detach()
+            self.why = self._desk.detach() or self.why
 
     def _step(self) -> None:
+        stays = self._desk.leave()
+        if stays is not None:
+            self.why = stays
+            with self._desk.changed:
+                self._desk.changed.wait_for(lambda: self._desk.closing, _IDLE_S)
+            return
         mapping = self._desk.mapping
         if mapping is not None and mapping.memory.ended:
             del mapping
@@ -137,7 +143,7 @@ class EngineHalf:
         """The epoch is over: whatever was not answered is no cache, and nothing of it stays mapped."""
         self._lose(why)
         self._settle_flying(Outcome.NO_CACHE)
-        self._desk.detach()
+        self.why = self._desk.detach() or self.why
 
     def _turn(self, link: Link) -> bool:
         """Hears, copies one batch, commits it. Returns whether there was anything."""

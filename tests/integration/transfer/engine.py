@@ -127,6 +127,24 @@ class Engine:
         known = Counter(str(outcome and outcome.name) for outcome in ticket.outcomes)
         return {"released": released, **known}
 
+    def misuse(self, number: str) -> dict[str, str]:
+        """Asks with a key that is none after one that is there, and keeps the error with all its frames."""
+        try:
+            self.client.lookup([key_of(int(number)), b"short"])
+        except ValueError as error:
+            self.kept = error
+            return {"error": str(error)}
+        return {}
+
+    def peek(self) -> dict[str, str]:
+        """Keeps a view of the store's memory, as no engine should."""
+        self.kept = self.client._desk.mapping.memory.index[:8]
+        return {}
+
+    def let_go(self) -> dict[str, str]:
+        del self.kept
+        return {}
+
     def reset(self) -> dict[str, int]:
         self.client.reset()
         return {}

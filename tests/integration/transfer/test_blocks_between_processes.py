@@ -129,6 +129,36 @@ async def test_an_engine_leaves_the_store_of_a_daemon_that_was_replaced_together
             assert await engine.tell("run", 0, 16) == {"found": 16, "loaded": 16, "wrong": 0}
 
 
+async def test_a_lookup_that_raises_keeps_no_engine_out_of_the_next_store(directory: Path) -> None:
+    path = directory / "vineyard.sock"
+    async with running_worker(directory), running_engine(directory) as engine:
+        async with running_vineyardd(path):
+            await engine.tell("connect")
+            assert await engine.tell("put", 0, 16) == {"STORED": 16}
+            assert "32 bytes" in str(await engine.tell("misuse", 0))
+        await until(lambda: has_no_cache(engine))
+        async with running_vineyardd(path):
+            assert (await engine.tell("connect", 10))["connected"]
+
+
+async def test_a_view_that_is_left_delays_the_next_store_and_no_more(directory: Path) -> None:
+    path = directory / "vineyard.sock"
+    async with running_worker(directory), running_engine(directory) as engine:
+        async with running_vineyardd(path):
+            await engine.tell("connect")
+            await engine.tell("peek")
+        await until(lambda: says(engine, "a view of the store's memory is left"))
+        async with running_vineyardd(path):
+            assert not (await engine.tell("connect", 1))["connected"]
+            await engine.tell("let_go")
+            assert (await engine.tell("connect", 10))["connected"]
+            assert await engine.tell("put", 0, 16) == {"STORED": 16}
+
+
+async def says(engine: Engine, why: str) -> bool:
+    return why in str((await engine.tell("connect", 0))["why"])
+
+
 async def has_no_cache(engine: Engine) -> bool:
     return not (await engine.tell("connect", 0))["connected"]
 

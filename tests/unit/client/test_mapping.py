@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvberth.client.desk import Desk
 from kvberth.client.mapping import Mapping
 from kvberth.store.control import CLIENTS_NAME, Welcome
 from kvberth.store.errors import StoreError
@@ -109,6 +110,19 @@ def test_a_view_that_is_left_keeps_the_lock(fd: int, directory: Path) -> None:
     assert is_held(lock_path(directory, EPOCH, CLIENT))
     left.release()
     mapping.close()
+
+
+def test_a_desk_unmaps_what_was_detached_as_soon_as_no_view_is_left(fd: int, directory: Path) -> None:
+    formatted(fd)
+    mapping, desk = Mapping(directory, CLIENT, WELCOME, [fd]), Desk()
+    desk.attach(mapping)
+    left = mapping.memory.index[:8]
+    assert "a view of the store's memory is left" in str(desk.detach())
+    assert is_held(lock_path(directory, EPOCH, CLIENT))
+    left.release()
+    assert desk.leave() is None
+    assert not is_held(lock_path(directory, EPOCH, CLIENT))
+    assert desk.leave() is None
 
 
 def test_a_directory_that_cannot_be_written_is_said(fd: int, tmp_path: Path) -> None:
