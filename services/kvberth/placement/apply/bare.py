@@ -82,7 +82,7 @@ class BareBackend:
             await self._spare(key)
             self._place(key, step)
         elif isinstance(step, Claim):
-            await self._spare(key)
+            await self._spare(key, WantKind.DIR)  # a stop that is being removed would make a drop of it later
             self._claim(key, step)
         elif isinstance(step, Release):
             await self._spare(key)
@@ -121,7 +121,10 @@ class BareBackend:
             return
         cache = cache.model_copy(update={"term": self._term}) if isinstance(cache, CacheWantV1) else None
         directory = directory.model_copy(update={"term": self._term}) if isinstance(directory, DirWantV1) else None
-        if cache is not None and cache.state == "stop":
+        if _is_claim(cache_row, dir_row):
+            self._purges.ask(_subject(WantKind.CACHE, key))
+            cache, row = None, dir_row or row
+        elif cache is not None and cache.state == "stop":
             directory = _drop(cache)  # whoever said stop may have died before it said this
         wanted = facts.wanted(cache, directory, facts.cause_of(row.envelope, row.sequence), row.envelope.cause)
         self._put(key, _Wants(cache, directory, wanted))
@@ -204,9 +207,9 @@ class BareBackend:
         for what in (WantKind.CACHE, WantKind.DIR):
             self._purges.ask(_subject(what, key))
 
-    async def _spare(self, key: _Key) -> None:
-        """Nothing may remove what is about to be said. Raises BusTimeout while something does."""
-        for what in (WantKind.CACHE, WantKind.DIR):
+    async def _spare(self, key: _Key, *kinds: WantKind) -> None:
+        """Nothing may remove what is about to be said, or those kinds. Raises BusTimeout while something does."""
+        for what in kinds or (WantKind.CACHE, WantKind.DIR):
             if not await self._purges.spare(_subject(what, key), _SPARE_S):
                 raise BusTimeout(f"{_subject(what, key)} is still being removed after its end; it is asked for later")
 
@@ -241,6 +244,19 @@ def _keep(namespace: str, step: Place | Claim, term: int) -> DirWantV1:
         kvcache=step.kvcache,
         gate_policy=step.gate.policy,
         gate_timeout_s=step.gate.timeout_s,
+    )
+
+
+def _is_claim(cache: Row | None, directory: Row | None) -> bool:
+    """Whether a directory was asked for alone after the end of a cache, whose stop is still there.
+
+    Or for the next cache: placement then asks for that again. A stop that was said over it comes later.
+    """
+    if cache is None or directory is None or cache.sequence > directory.sequence:
+        return False
+    said, kept = cache.message, directory.message
+    return (
+        isinstance(said, CacheWantV1) and said.state == "stop" and isinstance(kept, DirWantV1) and kept.state == "keep"
     )
 
 
