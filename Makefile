@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-kube test-compose test-cluster fuzz scenarios scenarios-all scenarios-long bench schemas clean
+.PHONY: help demo test check unit integration test-store test-kube test-compose test-cluster fuzz scenarios scenarios-all scenarios-long bench schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -30,10 +30,17 @@ unit: .venv/dev.stamp ## Pure tests
 	@echo '== unit and property tests'
 	@$(PYTEST) -q -n 2 tests/unit tests/property tests/fuzz
 
+# What moves blocks has a target of its own: it takes minutes, and little of the rest depends on it.
+DATA_PATH := tests/integration/store tests/integration/transfer
+
 # They wait more than they compute, so two modules at a time keep two cores busy.
 integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 	@echo '== integration tests: real nats-server, real vineyardd'
-	@$(PYTEST) -q -m "not long" -n 2 --dist loadscope --no-loadscope-reorder tests/integration
+	@$(PYTEST) -q -m "not long" -n 2 --dist loadscope --no-loadscope-reorder $(DATA_PATH:%=--ignore %) tests/integration
+
+test-store: .venv/dev.stamp ## The same for the block store, the transfer worker and the engine's client
+	@echo '== integration tests of the data path: real vineyardd, real processes'
+	@$(PYTEST) -q -m "not long" -n 2 --dist loadscope --no-loadscope-reorder $(DATA_PATH)
 
 test-kube: .venv/dev.stamp ## Tests against a real API server without nodes, two at a time, each with its own; KUBEBUILDER_ASSETS names the folder of its binaries
 	@echo '== tests against a real API server, its controllers and scheduler'
