@@ -7,11 +7,11 @@ Exit status: 0 when no input failed. What failed is kept below `.cache/fuzz`; wi
 import argparse
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.results import Result, append
+from tests.fuzz.apart import apart
 from tests.fuzz.loop import Bounds, Report
 from tests.fuzz.parsers import parsers, run
 
@@ -28,9 +28,8 @@ def main() -> int:
     )
     bounds = Bounds(options.inputs, options.seconds)
     reports: list[Report] = []
-    # Each parser in a process of its own, so that its memory is its own.
-    with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-        for report in pool.map(run, [(name, bounds, seed) for name in chosen]):
+    with ThreadPoolExecutor(options.jobs) as threads:  # each of which waits for a process
+        for report in threads.map(lambda name: apart(run, name, bounds, seed), chosen):
             reports.append(report)
             _tell(report)
     _record(reports)

@@ -1,9 +1,11 @@
-"""Feeds a parser with changed inputs for a while, and watches it: exceptions, time per input, and memory.
+"""Feeds a parser with changed inputs for a while, and watches it: exceptions, time per input, memory and descriptors.
 
 An input whose outcome is new is kept to start others from, within a bound, so that an endless run needs no more memory.
 """
 
+import gc
 import hashlib
+import os
 import random
 import re
 import resource
@@ -82,14 +84,15 @@ class Hang(BaseException):
     """An input took too long; no parser may catch this."""
 
 
-def fuzz(parser: Parser, bounds: Bounds, seed: int) -> Report:
-    """Feed a parser; the seeds themselves come first."""
+def fuzz(parser: Parser, bounds: Bounds, seed: int, note: Callable[[bytes], None] = lambda _: None) -> Report:
+    """Feed a parser; the seeds themselves come first. `note` is told each input before it is read."""
     mutator = Mutator(random.Random(seed), parser.seeds, parser.most_bytes)
     report, outcomes = Report(parser.name), set[str]()
     ends = time.monotonic() + bounds.seconds
     half: tuple[int, int] | None = None
     with _alarm():
         for data in _inputs(parser, mutator):
+            note(data)
             outcome = _feed(parser, data, report)
             report.inputs += 1
             if outcome is not None and outcome not in outcomes and len(outcomes) < _OUTCOMES:
@@ -123,6 +126,16 @@ def _inputs(parser: Parser, mutator: Mutator) -> Iterator[bytes]:
 
 
 def _feed(parser: Parser, data: bytes, report: Report) -> str | None:
+    before = _lowest_free()
+    outcome = _read(parser, data, report)
+    if _lowest_free() > before:
+        gc.collect()  # what only a cycle of objects holds is not lost
+    if _lowest_free() > before:
+        report.failures.append(Failure(parser.name, data, "it left a descriptor open"))
+    return outcome
+
+
+def _read(parser: Parser, data: bytes, report: Report) -> str | None:
     signal.setitimer(signal.ITIMER_REAL, HANG_S)
     began = time.process_time()
     try:
@@ -155,6 +168,13 @@ def _alarm() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _lowest_free() -> int:
+    """Give the number that the next descriptor gets: one that stays open takes it, which costs less than to count."""
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
 
 
 def _memory() -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from tests.fuzz import deep, talks
+from tests.fuzz.apart import noting
 from tests.fuzz.loop import Bounds, Parser, Report, fuzz
 
 from kvberth.bus import decode
@@ -80,10 +81,9 @@ def parsers() -> dict[str, Parser]:
     return {item.name: replace(item, seeds=(*item.seeds, *corpus(item.name))) for item in found}
 
 
-def run(what: tuple[str, Bounds, int]) -> Report:
+def run(name: str, bounds: Bounds, seed: int, note: Path) -> Report:
     """Fuzz one of them by its name: what a process of its own is given to do."""
-    name, bounds, seed = what
-    return fuzz(parsers()[name], bounds, seed)
+    return fuzz(parsers()[name], bounds, seed, noting(note))
 
 
 def corpus(name: str) -> tuple[bytes, ...]:

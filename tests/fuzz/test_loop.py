@@ -1,10 +1,13 @@
 """The loop itself: it finds planted faults of each kind, ends in time, and makes the same inputs of the same seed."""
 
 import json
+import os
 import random
+import signal
 import time
 
 from tests.fuzz import loop
+from tests.fuzz.apart import apart, noting
 from tests.fuzz.loop import Bounds, Parser, fuzz
 from tests.fuzz.mutate import Mutator
 
@@ -65,6 +68,41 @@ def test_memory_that_grows_is_found():
 
     report = fuzz(Parser("planted", SEEDS, read), Bounds(400, 20), seed=1)
     assert ["memory grew" in failure.what for failure in report.failures] == [True]
+
+
+def test_a_descriptor_that_stays_open_is_found_with_the_input_that_opened_it():
+    kept = []
+
+    def read(data):
+        if data == SEEDS[1]:
+            kept.append(os.open("/dev/null", os.O_RDONLY))
+        return "read"
+
+    report = fuzz(Parser("planted", SEEDS, read), Bounds(5, 20), seed=1)
+    for descriptor in kept:
+        os.close(descriptor)
+    assert [(failure.data, failure.what) for failure in report.failures] == [(SEEDS[1], "it left a descriptor open")]
+
+
+def dying(name, bounds, seed, note):
+    def read(data):
+        if data == SEEDS[1]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "read"
+
+    return fuzz(Parser(name, SEEDS, read), bounds, seed, noting(note))
+
+
+def dead_at_once(name, bounds, seed, note):
+    os._exit(3)
+
+
+def test_a_process_that_dies_is_a_failure_with_the_input_at_which_it_died():
+    (failure,) = apart(dying, "planted", Bounds(5, 20), 1).failures
+    assert (failure.parser, failure.data) == ("planted", SEEDS[1])
+    assert "died" in failure.what
+    (failure,) = apart(dead_at_once, "planted", Bounds(5, 20), 1).failures
+    assert failure.what == "its process died before the first input"
 
 
 def test_a_parser_without_a_fault_has_none_and_its_run_ends_by_inputs_or_by_time():
