@@ -31,6 +31,8 @@ class Outcome:
     work: Work
     snapshot: Snapshot
     placed: set[str] = field(default_factory=set)
+    claimed: set[str] = field(default_factory=set)
+    """Nodes whose directory alone is asked for by this plan, as their engines need it."""
     removed: set[str] = field(default_factory=set)
     restarted: dict[str, str] = field(default_factory=dict)
     """By node: why its cache begins another life."""
@@ -218,7 +220,7 @@ def _sockets_ready(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> 
         missing.append(f"no cache was placed on {some(none)}")
     astray, denied = _astray(outcome), _denied(outcome)
     if missing:
-        return _not_answering(_ungated(outcome, rows), missing, (*denied, *astray))
+        return _not_answering(_ungated(outcome, rows), missing, (*more(denied), *astray))
     if denied or astray:
         reason = Reason.ENGINE_DENIED if denied else Reason.DIRECTORY_DIFFERS
         return Finding("SocketsReady", FALSE, reason, "; ".join([*more(denied), *astray]))
@@ -237,7 +239,8 @@ def _denied(outcome: Outcome) -> list[str]:
     found = []
     for node, engines in sorted(outcome.work.bound.items()):
         wanted = outcome.work.caches.get(node, _NO_CACHE).wanted
-        if wanted is None or wanted.needs is None or wanted.needs.strangers or node in outcome.placed:
+        asked_now = node in outcome.placed or node in outcome.claimed
+        if wanted is None or wanted.needs is None or wanted.needs.strangers or asked_now:
             continue
         found += [
             f"{node}: permission denied for uid {engine.user}: engine {engine.name} is neither root nor in group "

@@ -17,6 +17,8 @@ class Held:
     reason: Reason
     message: str
     until: datetime
+    directory_only: bool = False
+    """Whether it was about a directory that stands alone, so that only such steps are not tried again."""
 
 
 @dataclass(frozen=True, slots=True)

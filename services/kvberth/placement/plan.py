@@ -107,7 +107,9 @@ class _Planner:
         work = work_on(item, self.engines.of[item.name], self.snapshot)
         found = _Found()
         seen = arrivals(item, self.engines, work, self.snapshot)
-        held = self._held(item)
+        due = self._held(item)
+        alone = {node: one for node, one in due.items() if one.directory_only}
+        held = {node: one for node, one in due.items() if node not in alone}
         if self.snapshot.freshness.known and item.life in {Life.LIVE, Life.DELETED}:
             adding = found.adding = self._additions(item, work, held)
             if not item.frozen:
@@ -116,8 +118,11 @@ class _Planner:
                 found.removing = removals(item, candidates, self.engines, self.snapshot, self.policy.retry, self.now)
                 found.restarting = self._restarts(item, work, held, found)
                 unserved = Unserved(item, self.engines.of[item.name], work, adding, self.snapshot.cluster)
-                others = held.keys() | {step.node for step in found.removing.steps}
+                others = due.keys() | {step.node for step in found.removing.steps}
                 found.alone = [step for step in unserved.steps() if step.node not in others]
+                for node in alone.keys() & adding.refused.keys():
+                    reason, why = adding.refused[node]
+                    adding.refused[node] = (reason, f"{why}; {alone[node].message}")
             busy = {step.node for step in (*adding.steps, *found.alone)} | held.keys()
             found.ended = self._finishes(item, work, busy, seen)
         self.draft.take(found)
@@ -187,6 +192,7 @@ class _Planner:
             work=work,
             snapshot=self.snapshot,
             placed={step.node for step in adding.steps},
+            claimed={step.node for step in found.alone if isinstance(step, Claim)},
             removed={step.node for step in removing.steps} - forgotten,
             forgotten=forgotten | {step.node for step in ended},
             refused=adding.refused,

@@ -125,7 +125,11 @@ class _Judge:
         missing = [
             name
             for name in self._following.bound
-            if name in caches and not caches[name].running and name in nodes and nodes[name].ready
+            if name in caches
+            and caches[name].asked
+            and not caches[name].running
+            and name in nodes
+            and nodes[name].ready
         ]
         leaving = any(other.stopping and other.running for other in caches.values())
         if not missing or leaving or self._swapped or not cache.running:

@@ -97,7 +97,7 @@ def failed(step: AnyStep, why: str, until: datetime) -> Held:
         what = "no cache could be asked for" if first else "what is asked for could not be renewed"
         return Held(Reason.STEP_FAILED, f"{what} on {step.node}: {why}", until)
     if isinstance(step, Claim | Release):
-        return Held(Reason.STEP_FAILED, f"gates on {step.node} could not be told of the manifest: {why}", until)
+        return Held(Reason.STEP_FAILED, f"gates on {step.node} could not be told of the manifest: {why}", until, True)
     return Held(Reason.STEP_FAILED, f"kept: {why}", until)
 
 

@@ -1,9 +1,12 @@
 """Where no cache can be: the directory alone is asked for, so that gates there follow the manifest."""
 
+from datetime import timedelta
+
 import pytest
 
 from kvberth.placement.apply.log import log_event
 from kvberth.placement.states import Wanted
+from kvberth.placement.steps import failed
 from kvberth_schemas.events import SocketGoneV1
 from kvberth_schemas.subjects import socket
 from support.placement_world import NAMESPACE, World, told
@@ -143,6 +146,37 @@ def test_a_node_that_is_gone_takes_it_along_and_nothing_is_told_of_a_cache():
     plan = world.act()
     assert told(plan) == ["forget a"]
     assert [log_event(NAMESPACE, step, "1-1") for step in plan.steps] == [None]
+
+
+def hold(world: World, step) -> None:
+    world.held["kv", step.node] = failed(step, "no answer", world.now + timedelta(seconds=5))
+
+
+def test_a_claim_that_failed_is_told_and_tried_again_later():
+    world = crowded()
+    hold(world, world.plan().steps[0])
+    assert told(world.act()) == []
+    assert (world.condition("Placed").reason, "no answer" in world.condition("Placed").message) == ("CannotFit", True)
+    world.later(6)
+    assert told(world.act()) == ["claim a"]
+
+
+def test_a_claim_that_failed_holds_no_cache_back_for_which_there_is_room_now():
+    world = crowded()
+    hold(world, world.plan().steps[0])
+    world.node("a")
+    assert told(world.act()) == ["place a"]
+
+
+def test_a_release_that_failed_holds_no_cache_back_for_the_next_engine():
+    world = crowded()
+    world.act()
+    world.engine_gone("u1", "a")
+    hold(world, world.plan().steps[0])
+    assert told(world.act()) == []
+    world.node("a")
+    world.engine("u2", "a")
+    assert told(world.act()) == ["place a"]
 
 
 def test_a_cache_that_is_just_leaving_is_no_directory_alone():

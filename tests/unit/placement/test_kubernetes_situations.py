@@ -16,6 +16,7 @@ from kvberth.placement.reasons import Reason
 from kvberth.placement.states import Needs, Node, Priority
 from kvberth.placement.steps import Plan, Remove
 from kvberth.placement.tolerated import Tolerated, widest
+from kvberth.placement.words import SHOWN
 from kvberth_schemas.events import PodRole, PodScheduledV1, PodWaitingV1, Resources, Taint, Toleration
 from support.placement_world import NAMESPACE, World, manifest, told
 
@@ -95,6 +96,25 @@ def test_an_engine_whose_user_may_not_enter_the_directory_is_named(closed: bool,
         world.kvcache()
         assert told(world.plan()) == ["place a"]
         assert world.condition("SocketsReady").status == "True", "it is opened by this very plan"
+
+
+@pytest.mark.parametrize("denied", [1, 6])
+def test_users_who_may_not_enter_where_no_cache_fits_are_named_few_and_not_where_it_is_opened_now(denied: int) -> None:
+    world = World()
+    world.node("a", free=1)
+    world.kvcache(spec={"gate": {"policy": "wait"}})
+    for number in range(denied):
+        world.engine(f"u{number}", "a", run_as_user=2000)
+    world.act()
+    key = (NAMESPACE, "kv", "a")
+    world.wanted[key] = replace(world.wanted[key], needs=Needs())
+    assert told(world.plan()) == ["claim a"]
+    assert "permission denied" not in world.condition("SocketsReady").message, "it is opened by this very plan"
+    world.kvcache(spec={"gate": {"policy": "wait"}}, paused=True)
+    world.plan()
+    message = world.condition("SocketsReady").message
+    assert message.count("permission denied") == min(denied, SHOWN)
+    assert (f"and {denied - SHOWN} more" in message) == (denied > SHOWN)
 
 
 def test_a_cache_lives_as_long_as_its_last_pod_on_a_node() -> None:
@@ -196,6 +216,22 @@ def test_a_quota_swaps_a_cache_whose_engine_only_ends(moving: World) -> None:
     (step,) = planned(moving, index).steps
     assert isinstance(step, Remove)
     assert (step.node, step.reason) == ("a", Reason.SWAPPED_FOR_QUOTA)
+
+
+def test_a_quota_swaps_nothing_for_a_node_that_only_has_a_directory(moving: World) -> None:
+    moving.node("aa", free=1)
+    moving.kvcache(spec={"gate": {"policy": "wait"}})
+    moving.engine("u3", "aa")
+    moving.act()
+    assert moving.wanted[NAMESPACE, "kv", "aa"].only_directory
+    index = moving.index()
+    index.set_trouble(NAMESPACE, "kv", Trouble(Reason.QUOTA_EXCEEDED, "exceeded quota: mem"))
+    (step,) = planned(moving, index).steps
+    assert step.message.startswith("swap a for b: ")
+    moving.cache_runs("b")
+    index = moving.index()
+    index.set_trouble(NAMESPACE, "kv", Trouble(Reason.QUOTA_EXCEEDED, "exceeded quota: mem"))
+    assert not [step for step in planned(moving, index).steps if step.reason is Reason.SWAPPED_FOR_QUOTA]
 
 
 def test_a_quota_takes_no_cache_from_a_running_engine(moving: World) -> None:
