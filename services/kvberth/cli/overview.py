@@ -26,6 +26,7 @@ from kvberth_schemas.events import (
 )
 from kvberth_schemas.model import Message
 from kvberth_schemas.quantity import format_bytes
+from kvberth_schemas.subjects import Service
 
 _STYLES = {ConditionStatus.TRUE: "green", ConditionStatus.FALSE: "bold red", ConditionStatus.UNKNOWN: "yellow"}
 _ROW_STYLES = {"serving": "green", "starting": "yellow", "leaving": "dim", "unknown": "yellow", "missing": "red"}
@@ -94,6 +95,7 @@ def condition(status: KVCacheStatusV1, kind: str) -> Condition | None:
 def kvcache_table(overview: Overview, now: datetime) -> Table:
     """One row per KVCache: engines served, where its caches are, whether it is ready and why not."""
     table = _table("KVCACHE", "NAMESPACE", "ENGINES", "CACHES", "READY", "HEALTHY", "AGE")
+    vouched = Service.PLACEMENT.value not in overview.silent
     for spec, status in overview.kvcaches:
         age = _age((now - spec.created).total_seconds())
         if status is None:
@@ -102,7 +104,7 @@ def kvcache_table(overview: Overview, now: datetime) -> Table:
         table.add_row(
             spec.name,
             spec.namespace,
-            _served(status),
+            _served(status, vouched=vouched),
             _caches(status.nodes),
             _condition_text(condition(status, "Ready")),
             _condition_text(condition(status, "Healthy")),
@@ -111,9 +113,10 @@ def kvcache_table(overview: Overview, now: datetime) -> Table:
     return table
 
 
-def _served(status: KVCacheStatusV1) -> str:
+def _served(status: KVCacheStatusV1, *, vouched: bool) -> str:
+    """Give the engines served of those that are bound; how many are is known while placement says it."""
     waiting = f", {status.engines_waiting} waiting" if status.engines_waiting else ""
-    return f"{status.engines_served}/{status.engines} served{waiting}"
+    return f"{status.engines_served if vouched else '?'}/{status.engines} served{waiting}"
 
 
 def told_lines(overview: Overview) -> list[str]:

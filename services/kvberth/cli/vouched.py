@@ -1,4 +1,7 @@
-"""What may be shown of the statuses of a placement that is silent: nothing that it vouched for holds any more. Pure."""
+"""What may be shown of the statuses of a placement that is silent: nothing that it vouched for holds any more. Pure.
+
+The number of engines served is left out by the table itself, which has no number for it.
+"""
 
 from dataclasses import replace
 
@@ -34,4 +37,4 @@ def _condition(found: Condition, rows: tuple[NodeRow, ...]) -> Condition:
 
 
 def _doubted(row: NodeRow) -> NodeRow:
-    return row.model_copy(update={"state": "unknown", "health": ""})
+    return row.model_copy(update={"state": "unknown", "health": "", "message": ""})

@@ -295,13 +295,17 @@ def test_silent_services_are_named_first():
 
 
 def test_what_a_silent_placement_said_of_health_is_shown_as_unknown_with_the_last_proof():
-    rows = (NodeRow(node="a", state="serving", health="Proven", last_proof=NOW),)
+    rows = (NodeRow(node="a", state="serving", health="Proven", last_proof=NOW, message="it has 2Gi"),)
     conditions = (said("Accepted"), said("Healthy", reason="Proven"), said("Ready"))
     messages = spec(), status(*conditions, rows=rows)
     lines = drawn(*messages, silent={"placement": 6.0})
-    assert cells(lines, "kv")[3:6] == ["a (unknown)", "Unknown (PlacementSilent)", "Unknown (PlacementSilent)"]
+    unknown = ["Unknown (PlacementSilent)"] * 2
+    assert cells(lines, "kv")[2:6] == ["?/2 served", "a (unknown)", *unknown]
+    assert not any("2Gi" in line for line in lines)
     assert any("bytes last came back on a at 2026-01-02T03:04:05Z" in line for line in lines)
-    assert cells(drawn(*messages, silent={"scheduler": 6.0}), "kv")[3:6] == ["a (serving)", "True", "True"]
+    heard = drawn(*messages, silent={"scheduler": 6.0})
+    assert cells(heard, "kv")[2:6] == ["1/2 served", "a (serving)", "True", "True"]
+    assert any("2Gi" in line for line in heard)
     document = Overview.of(messages, {"placement": 6.0}).document()
     assert document["kvcaches"][0]["status"] == dumped(messages[1])  # as it was on the bus, beside who is silent
 
