@@ -37,6 +37,25 @@ def test_two_signs_of_life_are_too_few() -> None:
     assert after(420.0, [0.0, 0.0]).told() == {}
 
 
+def test_what_was_held_up_together_while_the_reader_stood_still_is_no_skew() -> None:
+    skews = after(0.0, [0.0] * 8)
+    resumed = NOON + timedelta(seconds=28)
+    for beat in range(8, 26):  # all that came in a pause of 20 s, but for the last two
+        skews.hear(AGENT, NOON + timedelta(seconds=beat), resumed, 28.0 + beat / 1000)
+    assert not skews.told()
+    fresh = Skews()
+    for beat in range(3):
+        fresh.hear(AGENT, NOON + timedelta(seconds=beat), resumed, 28.0 + beat / 1000)
+    assert not fresh.told()
+
+
+def test_beats_that_come_often_still_tell_of_a_skew() -> None:
+    skews = Skews()
+    for beat in range(8):
+        skews.hear(AGENT, NOON + timedelta(seconds=420), NOON, beat * 0.3)
+    assert skews.told() == {AGENT: 420.0}
+
+
 def test_who_falls_silent_is_told_no_longer() -> None:
     skews = after(420.0, [0.0] * 3)
     skews.forget(10.0)
