@@ -67,7 +67,7 @@ def test_who_falls_silent_is_told_no_longer() -> None:
 def test_a_clock_that_was_set_right_is_told_no_longer() -> None:
     skews = after(420.0, [0.0] * 3)
     for second in range(8):
-        skews.hear(AGENT, NOON, NOON, float(second))
+        skews.hear(AGENT, NOON, NOON, 3.0 + second)
     assert not skews.told()
 
 
