@@ -100,17 +100,20 @@ def test_every_object_that_is_rendered_is_there(admin: Kubectl, objects: list[di
     admin("get", "--filename", "-", stdin=yaml.safe_dump_all(objects))
 
 
-@pytest.mark.parametrize("overlay", ["ha", "nkeys"])
+@pytest.mark.parametrize("overlay", ["ha", "nkeys", "ha-with-nkeys"])
 def test_the_api_server_takes_every_object_of_the_other_overlays(admin: Kubectl, tmp_path: Path, overlay: str) -> None:
     folder = shutil.copytree(OVERLAY.parents[1], tmp_path / "k8s", ignore=shutil.ignore_patterns("keys"))
     keys(folder / "components" / "nkeys" / "keys")
+    own = folder / "overlays" / "ha-with-nkeys"
+    own.mkdir()
+    (own / "kustomization.yaml").write_text("resources: [../ha]\ncomponents: [../../components/nkeys]\n")
     rendered = admin("kustomize", str(folder / "overlays" / overlay))
     told = admin("apply", "--dry-run=server", "--filename", "-", stdin=rendered)
     assert len(told.splitlines()) == len([one for one in yaml.safe_load_all(rendered) if one])
     named = [one for one in yaml.safe_load_all(rendered) if one["metadata"]["name"] == "nats"]
     nats = [one for one in named if "replicas" in one.get("spec", {})]
     assert [(one["kind"], one["spec"]["replicas"]) for one in nats] == [
-        ("StatefulSet", 3) if overlay == "ha" else ("Deployment", 1)
+        ("Deployment", 1) if overlay == "nkeys" else ("StatefulSet", 3)
     ]
 
 

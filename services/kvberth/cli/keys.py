@@ -1,8 +1,10 @@
 """`kvberth keys`: makes the keys that services sign in with at a NATS server that asks for them.
 
-Writes one file per service with its seed, and one with all public keys for the server. Changes nothing that is there.
+Writes one file per service with its seed, one with all public keys for the server, and the password of several servers
+among each other. Changes nothing that is there.
 """
 
+import secrets
 import stat
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +21,8 @@ from kvberth_schemas.subjects import Service
 
 PUBLIC = "public.env"
 """Name of the file with `KVBERTH_NKEY_<SERVICE>=<public key>` lines."""
+PEERS = "peers.env"
+"""Name of the file with the password that several servers show each other; for Kubernetes only."""
 
 
 def seed_file(service: str) -> str:
@@ -43,12 +47,16 @@ def keys(
         found |= {service: public_key(folder / seed_file(service)) for service in _there(folder)}  # of the other kind
         lines = [f"{variable(service)}={key}" for service, key in found.items()]
         write_whole(folder / PUBLIC, "\n".join(lines) + "\n")
+        if not bare and not (folder / PEERS).exists():
+            # A letter first: the server reads the value as it reads its configuration, where 12e5 is a number.
+            write_whole(folder / PEERS, f"KVBERTH_NATS_PEERS=p{secrets.token_hex(32)}\n")
     except OSError as error:
         place = error.filename or folder
         raise CommandError(f"{place} can't be written: {error.strerror}; name another folder") from error
     except CannotSignIn as error:
         raise CommandError(f"{error}; delete it, and it is made anew") from error
-    typer.echo(f"{len(lines)} keys are in {folder}: the *.seed files are secret, {PUBLIC} is the server's")
+    also = "" if bare else f" and {PEERS}"
+    typer.echo(f"{len(lines)} keys are in {folder}: the *.seed files{also} are secret, {PUBLIC} is the server's")
 
 
 def _there(folder: Path) -> list[Service]:

@@ -40,7 +40,8 @@ def test_a_server_takes_those_of_the_default_install_and_of_ha(tmp_path):
     for part in ("nats.conf", "users.conf", "cluster.conf"):
         shutil.copy(BASE / part, tmp_path)
     assert checked(tmp_path / "nats.conf", {}).returncode == 0
-    shutil.copy(ROOT / "k8s" / "overlays" / "ha" / "cluster.conf", tmp_path)
+    for part in ("cluster.conf", "peers.conf"):
+        shutil.copy(ROOT / "k8s" / "overlays" / "ha" / part, tmp_path)
     done = checked(tmp_path / "nats.conf", {"POD_NAME": "nats-0"})
     assert done.returncode == 0, done.stderr
 

@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from kvberth.bus import Absent, Bus, BusSettings
+from kvberth.cli.keys import keys
 from kvberth_schemas import subjects
 from kvberth_schemas.events import KVCacheStatusGoneV1
 from kvberth_schemas.subjects import EVENTS_STREAM, Entity, Service, events_of
@@ -13,6 +15,7 @@ from support.nats import NatsServer
 from support.ports import free_port
 from support.waiting import until
 
+PEERS = Path(__file__).parents[3] / "k8s" / "components" / "nkeys" / "peers.conf"
 STATUS = [events_of(Entity.STATUS)]
 
 
@@ -24,6 +27,8 @@ class Peer(NatsServer):
         super().__init__(directory)
         self.name, self.route, self.routes = name, f"127.0.0.1:{free_port()}", []
         self._file = directory / "nats.conf"
+        self.peers = ""
+        """What takes the place of the plain routes."""
 
     @property
     def arguments(self) -> list[str]:
@@ -31,7 +36,8 @@ class Peer(NatsServer):
         self._file.write_text(
             f'server_name = {self.name}\nlisten = "127.0.0.1:{self.port}"\nlogfile = "{self.log}"\n'
             f'jetstream {{ store_dir = "{self.store}" }}\n'
-            f'cluster {{ name = kvberth, listen = "{self.route}", no_advertise = true, routes = [{routes}] }}\n'
+            f'cluster {{ name = kvberth, listen = "{self.route}", no_advertise = true\n'
+            f"{self.peers or f'routes = [{routes}]'} }}\n"
         )
         return ["-c", str(self._file)]
 
@@ -76,3 +82,26 @@ async def test_the_death_of_the_server_that_leads_a_stream_stops_nobody_and_lose
             assert reader.streams.events_created == created, "it is the same stream, nothing had to be said anew"
             await peers[leader].start()
             await until(lambda: writer.complete)
+
+
+async def test_with_keys_servers_join_by_their_password_and_nobody_else_does(tmp_path, monkeypatch):
+    """The file is the committed one, the password is read as pods read it."""
+    keys(tmp_path / "keys")
+    password = (tmp_path / "keys" / "peers.env").read_text().strip().partition("=")[2]
+    members = [Peer(tmp_path / name, name) for name in ("n0", "n1", "n2")]
+    stranger = Peer(tmp_path / "n3", "n3")
+    monkeypatch.setenv("KVBERTH_NATS_PEERS", password)
+    for number, peer in enumerate(members):
+        monkeypatch.setenv(f"KVBERTH_NATS_ROUTE_{number}", f"nats://peer:{password}@{peer.route}")
+        peer.peers = PEERS.read_text()
+    stranger.routes = [peer.route for peer in members]
+    async with AsyncExitStack() as stack:
+        for peer in (*members, stranger):
+            await peer.start()
+            stack.push_async_callback(peer.kill)
+        async with bus_on(members[0], Service.PLACEMENT) as bus:
+            await bus.declare(3)
+            await until(lambda: bus.streams.events_created, within_s=40, what="a stream on three servers")
+            info = await (await bus._connection.session()).stream_info(EVENTS_STREAM)
+            assert {info.cluster.leader, *(one.name for one in info.cluster.replicas)} == {"n0", "n1", "n2"}
+        await until(lambda: "authorization violation" in stranger.log.read_text().lower(), what="a refusal")

@@ -1,5 +1,6 @@
 """`kvberth keys`: secret seeds and public keys that belong together, kept where nobody else looks."""
 
+import re
 import stat
 
 import pytest
@@ -51,6 +52,17 @@ def test_the_servers_keys_are_never_there_in_part(tmp_path):
     with former:  # who reads the former file reads it whole
         assert former.read() == before
     assert {file.suffix for file in folder.iterdir()} == {".seed", ".env"}
+
+
+def test_several_servers_get_a_password_of_their_own_that_stays(tmp_path):
+    keys(tmp_path / "bare", bare=True)
+    assert not (tmp_path / "bare" / "peers.env").exists()
+    passwords = set()
+    for folder in ("one", "other", "one"):
+        keys(tmp_path / folder)
+        passwords.add((tmp_path / folder / "peers.env").read_text())
+    assert len(passwords) == 2
+    assert all(re.fullmatch("KVBERTH_NATS_PEERS=p[0-9a-f]{64}\n", password) for password in passwords)
 
 
 def test_a_folder_that_is_open_to_others_gets_no_keys(tmp_path):
