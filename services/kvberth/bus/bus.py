@@ -59,6 +59,11 @@ class Bus:
         """Whether the connection carries messages, as far as is known now (a dead server is noticed within 3 s)."""
         return self._connection.connected
 
+    @property
+    def last_error(self) -> str:
+        """What the last tries to connect ended in, such as a key that is refused; empty where they told nothing."""
+        return self._connection.last_error
+
     async def declare(self, replicas: int = 1) -> None:
         """Only placement: from now on make both streams at every connect, and again when one is deleted under us.
 

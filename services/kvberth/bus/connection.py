@@ -43,6 +43,11 @@ class Connection(Background):
         """Whether a session is alive, as far as is known now."""
         return self._session is not None and not self._session.lifetime.ended
 
+    @property
+    def last_error(self) -> str:
+        """Why there is no session, as far as a try told since the last one; empty where none did."""
+        return self._last_error
+
     async def session(self) -> Session:
         """Wait for a living session."""
         while self._session is None or self._session.lifetime.ended:

@@ -49,7 +49,7 @@ async def connected(layout: Layout, within_s: float = CONNECT_WITHIN_S) -> Async
     """Connect to the bus for one command, waiting at most so many seconds.
 
     Raises:
-        CommandError: nobody answers there.
+        CommandError: nobody answers there, or not to us; with the last error, where there was one.
     """
     url = nats_url(layout)
     settings = BusSettings(
@@ -73,8 +73,9 @@ async def _until_connected(bus: Bus, url: str, within_s: float) -> None:
     deadline = asyncio.get_running_loop().time() + within_s
     while not bus.connected:
         if asyncio.get_running_loop().time() > deadline:
+            why = f"; the last error was: {bus.last_error}" if bus.last_error else ""
             raise CommandError(
-                f"nobody answers at {url}; is 'kvberth up' running? (KVBERTH_NATS_URL names another bus)"
+                f"nobody answers at {url}; is 'kvberth up' running? (KVBERTH_NATS_URL names another bus){why}"
             )
         await asyncio.sleep(0.02)  # a poll of our own flag: the connection is made in the background
 

@@ -14,6 +14,8 @@ from kvberth.bus import Absent, Bus, BusSettings
 from kvberth.bus.keys import new_key
 from kvberth.bus.login import CannotSignIn, options, public_key
 from kvberth.bus.wrapped import NotWrapped, client_for
+from kvberth.cli.connection import connected, layout_of
+from kvberth.cli.errors import CommandError
 from kvberth_schemas import subjects
 from kvberth_schemas.alive import Alive
 from kvberth_schemas.events import KVCacheStatusGoneV1
@@ -115,6 +117,24 @@ async def test_nobody_hears_what_is_answered_to_another_one(server):
                 await until(
                     lambda subject=subject: any(f'"{subject}"' in line for line in server.refusals()), within_s=10
                 )
+
+
+@pytest.mark.parametrize(
+    ("variable", "what", "expected"),
+    [
+        ("KVBERTH_NATS_NKEY_FILE", new_key().seed, "uthorization"),
+        ("KVBERTH_NATS_NKEY_FILE", "no seed", "holds no seed of a user's nkey"),
+        ("KVBERTH_NATS_TLS_CA", (TLS / "nats.pem").read_text(), "offers no TLS"),
+    ],
+)
+async def test_a_command_that_is_not_let_in_says_why(server, tmp_path, monkeypatch, variable, what, expected):
+    file = tmp_path / "file"
+    file.write_text(what)
+    monkeypatch.setenv("KVBERTH_NATS_URL", server.url)
+    monkeypatch.setenv(variable, str(file))
+    with pytest.raises(CommandError, match=f"nobody answers at .*; the last error was: .*{expected}"):
+        async with connected(layout_of(tmp_path), within_s=1.0):
+            pass
 
 
 async def test_a_key_that_is_replaced_holds_from_the_next_connect_on(server):
