@@ -14,7 +14,7 @@ from kvberth.placement.cluster import ClusterIndex
 from kvberth.placement.engines import EngineIndex
 from kvberth.placement.memory import Memory, Trouble
 from kvberth.placement.snapshot import Freshness, LiveWorkload, Snapshot
-from kvberth.placement.states import Cache, Cause, Engine, KVCache, Life, Wanted, WorkloadKey
+from kvberth.placement.states import Cache, Cause, Engine, Health, KVCache, Life, Wanted, WorkloadKey
 from kvberth.placement.unreadable import Unreadable
 from kvberth.placement.versions import Versions
 from kvberth_schemas import subjects
@@ -68,6 +68,7 @@ class Index:
         self._unreadable = Unreadable()
         self._touched: set[str] = set()
         self._drains: Mapping[str, Mapping[str, str]] = {}
+        self._earlier: dict[tuple[str, str, str], Health] = {}
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -94,8 +95,19 @@ class Index:
         held = self._namespaces.get(namespace)
         return held.pods.names(kvcache) if held is not None else {}
 
-    def forget_events(self) -> None:
-        """Forget every event (the view was opened anew), but not what placement itself wants."""
+    def forget_events(self, unheard_s: float = 0.0) -> None:
+        """Forget every event (the view was opened anew), but not what placement itself wants.
+
+        A verdict on a cache's health that is read again stands since it was heard first, less `unheard_s`: the seconds
+        for which nobody could have been heard.
+        """
+        self._earlier = {
+            (name, kvcache, node): _later(cache.health, unheard_s)
+            for name, held in self._namespaces.items()
+            for kvcache, nodes in held.caches.items()
+            for node, cache in nodes.items()
+            if cache.health is not None
+        }
         wanted = [
             (name, kvcache, node, cache.wanted)
             for name, held in self._namespaces.items()
@@ -297,7 +309,9 @@ class Index:
             self._put_cache(namespace, subject.object, subject.node, replace(cache, socket=state))
         elif subject.entity is Entity.HEALTH and subject.node is not None:
             cache = self._cache(namespace, subject.object, subject.node)
-            health = facts.health(event, cause, cache.health) if isinstance(event, CacheHealthV1) else None
+            earlier = self._earlier.pop((namespace, subject.object, subject.node), None)
+            before = cache.health or (earlier and _heard_by(earlier, cause.heard_s))
+            health = facts.health(event, cause, before) if isinstance(event, CacheHealthV1) else None
             self._put_cache(namespace, subject.object, subject.node, replace(cache, health=health))
 
     def _take_process(self, namespace: str, subject: EventSubject, event: Event) -> None:
@@ -344,3 +358,11 @@ class Index:
             del self._namespaces[namespace].caches[kvcache]
         if self._cluster.set_cache(node, namespace, kvcache, cache):
             self._touched |= self._on_node(node)
+
+
+def _later(health: Health, seconds: float) -> Health:
+    return replace(health, cause=replace(health.cause, heard_s=health.cause.heard_s + seconds))
+
+
+def _heard_by(health: Health, latest_s: float) -> Health:
+    return replace(health, cause=replace(health.cause, heard_s=min(health.cause.heard_s, latest_s)))

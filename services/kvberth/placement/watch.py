@@ -1,6 +1,7 @@
 """Follows the bus for placement: keeps the index in step with the views, and tells whose word counts."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,8 @@ from kvberth_schemas.events import KVCacheStatusV1
 from kvberth_schemas.model import Event
 from kvberth_schemas.subjects import Entity, EventSubject, Service
 
+_SURE_S = 5.0
+"""Longer than a sign of life counts: who counts so long after the stream was read has spoken since."""
 _LOOK_S = 5.0  # at view and liveness, if they never say that they changed
 
 
@@ -28,6 +31,7 @@ class Watch:
         self._seen: tuple[int, bool] = (0, False)
         self._freshness = Freshness("nothing was read yet", frozenset(), frozenset())
         self._silent: dict[str, datetime] = {}
+        self._whole_s = time.monotonic()
         self.woken = woken
         view.add_listener(self._take)
 
@@ -56,6 +60,8 @@ class Watch:
                 self._reread()
             self.index.touch_all()
             self._seen = now
+        if self._view.complete:
+            self._whole_s = time.monotonic()
         if self._view.complete and self.index.known > len(self._view.rows) + len(self._view.unreadable):
             self.index.forget_missing(self._view.rows.keys() | self._view.unreadable.keys())
         unreadable = {item: why for item, why in self._view.unreadable.items() if isinstance(item, EventSubject)}
@@ -76,7 +82,7 @@ class Watch:
 
     def _reread(self) -> None:
         """Take everything anew: a view that was opened again may hold less than before, under other sequences."""
-        self.index.forget_events()
+        self.index.forget_events(time.monotonic() - self._whole_s + _SURE_S)
         for row in self._view.rows.values():
             self._take(row)
 

@@ -1,10 +1,13 @@
 """A state that is said again, long after it was true, changes nothing: versions order what one writer says."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from kvberth.placement.observe import Index
 from kvberth_schemas import subjects
+from kvberth_schemas.events import HealthReason
 from support.placement_world import NAMESPACE, World
 
 
@@ -76,6 +79,41 @@ def test_another_stream_has_other_versions(moved):
     index.take(SPEC, old, cause)
     assert index.stale == 0
     assert [item.name for item in moved.snapshot_of(index).kvcaches] == ["kv"]
+
+
+HEALTH = subjects.health("a", NAMESPACE, "kv")
+
+
+def heard_s(world, index):
+    return world.snapshot_of(index).caches["kv"]["a"].health.cause.heard_s
+
+
+@pytest.mark.parametrize(("unheard_s", "expected"), [(7.0, 17.0), (60.0, 50.0)])
+def test_a_verdict_that_is_read_again_stands_since_it_was_heard_less_what_nobody_could_hear(unheard_s, expected):
+    world = World()
+    world.node("a")
+    world.health("a", reason=HealthReason.HUNG)
+    said, cause = world.states[HEALTH]
+    index = Index()
+    index.take(HEALTH, said, replace(cause, heard_s=10.0))
+    index.forget_events(unheard_s)
+    index.take(HEALTH, said, replace(cause, heard_s=50.0))
+    assert heard_s(world, index) == expected
+    index.take(HEALTH, said, replace(cause, heard_s=51.0, sequence=cause.sequence + 1))
+    assert heard_s(world, index) == expected
+
+
+def test_another_verdict_than_before_the_stream_was_read_anew_stands_since_now():
+    world = World()
+    world.node("a")
+    world.health("a", reason=HealthReason.HUNG)
+    said, cause = world.states[HEALTH]
+    index = Index()
+    index.take(HEALTH, said, replace(cause, heard_s=10.0))
+    index.forget_events(1.0)
+    proven = said.model_copy(update={"last_proof": said.last_proof + timedelta(seconds=1)})
+    index.take(HEALTH, proven, replace(cause, heard_s=50.0))
+    assert heard_s(world, index) == 50.0
 
 
 def replaced(spec):
