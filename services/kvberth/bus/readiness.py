@@ -16,8 +16,11 @@ def taken_over(who: str, rule: str) -> str:
 
 
 def lacks_connection(bus: Bus, url: str) -> str | None:
-    """Say that the bus is not there."""
-    return None if bus.connected else f"There is no connection to NATS at {url}."
+    """Say that the bus is not there, or that its server gives no streams."""
+    if not bus.connected:
+        return f"There is no connection to NATS at {url}."
+    trouble = bus.streams.trouble
+    return f"NATS at {url} gives no streams: {trouble}." if trouble else None
 
 
 def lacks_reading(view: View, what: str) -> str | None:

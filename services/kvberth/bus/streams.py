@@ -20,6 +20,8 @@ from kvberth_schemas.subjects import EVENTS_PATTERN, EVENTS_STREAM, WANTS_PATTER
 _log = structlog.stdlib.get_logger(__name__)
 
 _UNKNOWN_CHECK_S = 0.2
+_REFUSED_CHECK_S = 2.0
+"""At most, where the server keeps refusing: what it refuses for is the installation's, and takes a person."""
 _SECONDS_PER_DAY = 24 * 3600.0
 
 _CONFIGS = {
@@ -55,6 +57,8 @@ class Streams(Participant):
         self._check_s = check_s
         self._created: dict[str, datetime] = {}
         self._replicas: int | None = None  # not ours to declare
+        self._troubles: dict[str, str] = {}
+        self._pause_s = _UNKNOWN_CHECK_S
         self._asked = asyncio.Event()
         self._known = asyncio.Condition()
         self._listeners: list[Callable[[], None]] = []
@@ -63,6 +67,11 @@ class Streams(Participant):
     def events_created(self) -> datetime | None:
         """Creation time of `KVBERTH_EVENTS` as known now; None while unknown."""
         return self._created.get(EVENTS_STREAM)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a stream is not known, as the server says it; None where it says nothing, or there is no server."""
+        return next(iter(self._troubles.values()), None)
 
     def created(self, stream: str) -> datetime | None:
         """A stream's creation time; None while unknown."""
@@ -98,20 +107,29 @@ class Streams(Participant):
                 await self._look(session)
                 await self._wait()
         finally:
+            self._troubles, self._pause_s = {}, _UNKNOWN_CHECK_S
             await self._learn({})
 
     async def _look(self, session: Session) -> None:
-        created: dict[str, datetime] = {}
+        created, troubles = dict[str, datetime](), dict[str, str]()
         for name, config in _CONFIGS.items():
             try:
                 info = await self._info(session, name, config)
-            except StreamMissing:
-                continue
             except BusError as error:
-                _log.warning("stream not known", stream=name, error=str(error))
+                if self._replicas is not None or not isinstance(error, StreamMissing):  # else another one declares it
+                    troubles[name] = str(error)
                 continue
             created[name] = created_of(info)
+        self._note(troubles)
         await self._learn(created)
+
+    def _note(self, troubles: dict[str, str]) -> None:
+        """Tell of each trouble once, and ask the less often the longer it lasts."""
+        for name in [name for name, why in troubles.items() if self._troubles.get(name) != why]:
+            _log.warning("stream not known", stream=name, error=troubles[name])
+        lasts = troubles and troubles == self._troubles
+        self._pause_s = min(2 * self._pause_s, _REFUSED_CHECK_S) if lasts else _UNKNOWN_CHECK_S
+        self._troubles = troubles
 
     async def _info(self, session: Session, name: str, config: StreamConfig) -> StreamInfo:
         if self._replicas is None:
@@ -129,7 +147,7 @@ class Streams(Participant):
 
     async def _wait(self) -> None:
         if len(self._created) < len(_CONFIGS):
-            await asyncio.sleep(_UNKNOWN_CHECK_S)
+            await asyncio.sleep(self._pause_s)
             return
         try:
             async with asyncio.timeout(self._check_s):

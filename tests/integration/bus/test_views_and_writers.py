@@ -4,6 +4,7 @@ import asyncio
 from unittest.mock import patch
 
 import pytest
+import structlog
 
 from integration.bus.rig import (
     DIRS,
@@ -23,7 +24,7 @@ from integration.bus.rig import (
     sockets_writer,
 )
 from kvberth.bus import Absent, BodyTooLong, BusError, NotOurs
-from kvberth.bus.readiness import lacks_saying, taken_over
+from kvberth.bus.readiness import lacks_connection, lacks_saying, taken_over
 from kvberth_schemas import subjects
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.events import SocketGoneV1
@@ -78,6 +79,21 @@ async def test_without_a_declared_stream_everybody_waits_and_says_so(server):
         assert not writer.complete
         async with declaring(server.url):
             await until(lambda: view.complete and writer.complete and socket() in view.rows)
+
+
+async def test_a_server_that_refuses_to_make_the_streams_is_told_once_and_makes_nobody_ready(server):
+    with structlog.testing.capture_logs() as told:
+        async with make_bus(server.url, Service.PLACEMENT) as bus:
+            await bus.declare(3)  # of one server
+            sentence = await until(lambda: bus.connected and lacks_connection(bus, "nats://here"))
+            assert "replicas > 1 not supported" in sentence
+            await until(lambda: bus.streams._pause_s == 2.0)
+            assert [line["stream"] for line in told if line["event"] == "stream not known"] == [
+                EVENTS_STREAM,
+                WANTS_STREAM,
+            ]
+            await bus.declare(1)
+            await until(lambda: bus.streams.events_created and lacks_connection(bus, "nats://here") is None)
 
 
 async def test_a_thousand_subjects_with_many_updates_end_in_their_last_state(server):
