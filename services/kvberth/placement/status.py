@@ -92,7 +92,8 @@ def _row(outcome: Outcome, name: str, cache: Cache) -> NodeRow:
 
 def _state(outcome: Outcome, name: str, cache: Cache) -> tuple[str, str]:
     snapshot = outcome.snapshot
-    if name in outcome.removed or (cache.stopping and name not in outcome.placed):
+    leaves = cache.stopping and (cache.running or cache.wanted is None or not cache.wanted.only_directory)
+    if name in outcome.removed or (leaves and name not in outcome.placed):
         return "leaving", ""
     if name in outcome.refused and not cache.asked and not cache.running:
         return "missing", outcome.refused[name][1]

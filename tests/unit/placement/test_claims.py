@@ -148,6 +148,18 @@ def test_a_node_that_is_gone_takes_it_along_and_nothing_is_told_of_a_cache():
     assert [log_event(NAMESPACE, step, "1-1") for step in plan.steps] == [None]
 
 
+def test_while_a_directory_alone_is_let_go_beside_an_engine_no_cache_is_said_to_leave():
+    world = crowded()
+    world.act()
+    world.kvcache()
+    assert told(world.act()) == ["release a"]
+    world.act()
+    assert world.row("a").state == "missing"
+    assert "cannot fit" in world.row("a").message
+    assert (world.condition("Placed").reason, world.condition("SocketsReady").reason) == ("CannotFit", "NotAnswering")
+    assert "no cache was placed on a" in world.condition("SocketsReady").message
+
+
 def hold(world: World, step) -> None:
     world.held["kv", step.node] = failed(step, "no answer", world.now + timedelta(seconds=5))
 
