@@ -82,6 +82,8 @@ class Transfer(RuleBasedStateMachine):
             name = min(self.clients, default="a")
             self.greets(name)
             self.registers(name)
+            if not self.connected():  # it doesn't fit beside what others may use: it goes, and frees what it had
+                self.dies(name)
         return str(data.draw(st.sampled_from(self.connected())))
 
     def connected(self) -> list[str]:

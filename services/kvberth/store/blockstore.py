@@ -218,6 +218,11 @@ class BlockStore:
         for outcome in outcomes:
             self._book.ledger.outcome(outcome)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the slots that somebody may write into, or has: also those that an earlier worker granted."""
+        return self._book.ledger.bytes_in((SlotState.GRANTED, SlotState.QUARANTINED, SlotState.COMMITTED))
+
     def books(self) -> Books:
         """The books of this moment."""
         return self._book.ledger.books()

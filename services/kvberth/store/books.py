@@ -5,6 +5,7 @@ was found at the start, plus what was published since, less what was evicted and
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kvberth.store.layout.rings import Outcome
@@ -85,6 +86,9 @@ class Ledger:
     def flow(self, name: str, slot_bytes: int) -> None:
         """A block came (`attached`, `published`) or went (`evicted`, `removed`)."""
         self._flows[name].update(blocks=1, bytes=slot_bytes)
+
+    def bytes_in(self, states: Iterable[SlotState]) -> int:
+        return sum(self._bytes[state] for state in states)
 
     def outcome(self, outcome: Outcome) -> None:
         self._outcomes[outcome] += 1

@@ -14,7 +14,7 @@ from kvberth.store.rings import WorkerRings
 from kvberth.transfer_worker.admission import Quota, Use
 
 _MOST = 1 << 48
-"""No client offers so many blocks in its life: whoever says so writes nonsense."""
+"""No client offers so many blocks in its life, nor lets so many bytes wait: whoever says so writes nonsense."""
 
 
 @dataclass(slots=True)
@@ -43,11 +43,14 @@ class Member:
         return int(self.rings.page[pages.QUEUED])
 
     def use(self, quota: Quota, budget: int) -> Use:
-        """What it uses, by its words; raises Malformed where they cannot be."""
+        """What it uses, by its words; raises Malformed where they cannot be.
+
+        More than the budget may wait where an earlier worker had a larger one: it goes with its time.
+        """
         queued, obeyed = self.queued_bytes, int(self.rings.page[pages.QUOTA_SEEN])
-        if queued > budget or obeyed > quota.number:
-            raise Malformed(f"it says that {queued} bytes wait under quota {obeyed}, of {budget} and {quota.number}")
-        return Use(obeyed, queued, self.held_bytes)
+        if queued >= _MOST or obeyed > quota.number:
+            raise Malformed(f"it says that {queued} bytes wait under quota {obeyed}, which is at most {quota.number}")
+        return Use(obeyed, min(queued, budget), self.held_bytes)
 
     def may_wait(self, budget: int) -> int:
         """Bytes that it lets wait, or may by the quota that it was told last, while it is not registered."""

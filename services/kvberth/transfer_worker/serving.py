@@ -187,7 +187,7 @@ class Serving:
         elsewhere = self._elsewhere()
         for client, quota in self.admission.divide(uses, elsewhere).items() if uses else ():
             self.members[client].tell(quota)
-        used = sum(use.queued + use.granted for use in uses.values())
+        used = self.store.held_bytes + sum(use.queued for use in uses.values())
         self.totals.over_budget += used > self.admission.budget
         return bad
 
@@ -226,10 +226,12 @@ class Serving:
         return [member for member in self.members.values() if member.registered]
 
     def _elsewhere(self, but: Member | None = None) -> int:
-        """Bytes that known clients may use which are not registered at this moment: they come back with their queue."""
+        """Bytes that are not a registered client's: those that are not registered at this moment come back with their
+        queue, and what an earlier worker granted to them is theirs until they greet."""
         budget = self.admission.budget
         away = [member for member in self.members.values() if not member.registered and member is not but]
-        return sum(member.may_wait(budget) for member in away)
+        granted = self.store.held_bytes - sum(member.held_bytes for member in self._registered())
+        return granted + sum(member.may_wait(budget) for member in away)
 
     def _take_commits(self, member: Member) -> bool:
         worked = False

@@ -48,7 +48,7 @@ def snapshot_of(serving: Serving) -> Snapshot:
         clients=sum(member.registered for member in members),
         budget=serving.admission.budget,
         queued=sum(min(member.queued_bytes, serving.admission.budget) for member in members),
-        granted=sum(member.held_bytes for member in members),
+        granted=serving.store.held_bytes,
         leased=sum(min(int(member.rings.page[pages.LEASED]), data_bytes) for member in members),
         admitted=admitted,
         outcomes=dict(outcomes),

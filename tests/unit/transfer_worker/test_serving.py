@@ -9,10 +9,12 @@ from kvberth.store.control import Hello, Layout, Register, Welcome
 from kvberth.store.layout import pages
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Commit, Outcome
+from kvberth.store.layout.slots import SlotState
 from kvberth.store.memory import StoreMemory
 from kvberth.store.rings import ClientRings
 from kvberth.transfer_worker import serving as serving_module
 from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
+from kvberth.transfer_worker.snapshot import snapshot_of
 from support.store_memory import content, key_of, small_memory
 
 A, B = b"a" * 16, b"b" * 16
@@ -61,3 +63,30 @@ def test_a_block_that_is_taken_out_is_not_called_present_to_another_client(serve
     serving.answer(2)
     assert not serving.store.contains(key)
     assert [receipt.outcome for receipt in two.receipts()] == [Outcome.DEGRADED]
+
+
+def test_slots_that_an_earlier_worker_granted_are_in_use_until_their_holder_greets(serve: Serve) -> None:
+    before = serve(20)
+    came(before, A)
+    granted = before.members[A].held_bytes
+    assert granted >= 2 * PAGE
+    serving = serve(40)
+    assert snapshot_of(serving).granted == granted
+    assert granted == serving.store.books().states[SlotState.QUARANTINED].bytes
+    admitted = came(serving, B)
+    told = admitted.mirror[pages.QUEUE_BYTES] + admitted.mirror[pages.GRANT_BYTES]
+    assert told + granted + serving.members[A].may_wait(40 * PAGE) <= 40 * PAGE
+    serving.greet(Hello(A, bytes(16)))
+    assert snapshot_of(serving).granted == serving.members[B].held_bytes
+
+
+def test_a_client_with_more_waiting_than_a_new_worker_lets_in_is_registered_and_waits(serve: Serve) -> None:
+    before = came(serve(40), A)
+    before.page[pages.QUEUED] = 30 * PAGE
+    serving = serve(20)
+    rings = came(serving, A)
+    assert serving.divide() == []
+    assert snapshot_of(serving).queued == 20 * PAGE
+    rings.page[pages.QUEUED] = 0  # their time has ended
+    serving.divide()
+    assert rings.mirror[pages.QUEUE_BYTES] >= 2 * PAGE
