@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from integration.bus.rig import history, plain
+from integration.bus.rig import plain
 from kvberth.bus import Absent, Bus, BusSettings
 from kvberth.kvcache import GateSpec
 from kvberth.placement.apply.bare import BareBackend
@@ -59,7 +59,8 @@ async def running(backend):
 
 async def is_removed(server, subject):
     async with plain(server.url) as client:
-        return await history(client, subject, WANTS_STREAM) == []
+        info = await client.jsm().stream_info(WANTS_STREAM, subjects_filter=str(subject))
+        return not info.state.subjects
 
 
 async def earlier(server, *said):
