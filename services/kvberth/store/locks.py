@@ -5,14 +5,22 @@ only a free lock proves that nobody writes there any more. A file is named `<epo
 daemon's socket.
 """
 
+import errno
 import fcntl
+import logging
 import os
+import re
+import stat
 from pathlib import Path
 
 from kvberth.store.control import CLIENTS_NAME
 from kvberth.store.errors import StoreError
 
-_EPOCH_HEX = 32
+_NAME = re.compile(r"[0-9a-f]{32}\.[0-9a-f]{32}")
+_OPEN = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+"""The folder is everybody's: a FIFO there would block whoever opens it, and a link lead anywhere."""
+
+_log = logging.getLogger(__name__)  # an engine has no other
 
 
 def lock_path(directory: Path, epoch: bytes, client: bytes) -> Path:
@@ -35,15 +43,26 @@ class ClientLock:
         """Makes and locks the file; raises StoreError with a sentence."""
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | _OPEN, 0o644)
+        except OSError as error:
+            raise StoreError(f"{path} can't be written, which a client must ({error.strerror})") from None
+        try:
+            self._lock()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _lock(self) -> None:
+        if not _is_file(self._fd):
+            raise StoreError(f"{self.path} is no file, so it can't be locked")
+        try:
             os.fchmod(self._fd, 0o644)  # whatever the umask: a worker of another user must be able to try the lock
         except OSError as error:
-            raise StoreError(f"{path.parent} can't be written, which a client must ({error.strerror})") from None
+            raise StoreError(f"{self.path} can't be written, which a client must ({error.strerror})") from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._fd)
-            raise StoreError(f"{path} is locked at this moment; try again") from None
+            raise StoreError(f"{self.path} is locked at this moment; try again") from None
 
     def close(self) -> None:
         """Says that nothing of this process maps the memory any more. Call it once."""
@@ -51,14 +70,17 @@ class ClientLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the file's client lives."""
+    """Whether the file's client lives; what is no file is no client's."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | _OPEN)
     except FileNotFoundError:
         return False
-    except OSError:
-        return True  # nobody can know: the careful answer
+    except OSError as error:
+        # A link or a socket is no client's file. For any other reason nobody can know: the careful answer.
+        return error.errno not in (errno.ELOOP, errno.ENXIO)
     try:
+        if not _is_file(fd):
+            return False
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -68,13 +90,25 @@ def is_held(path: Path) -> bool:
 
 
 def others_held(directory: Path, epoch: bytes) -> list[str]:
-    """The names of living clients of other epochs; files of dead ones are removed."""
+    """The names of living clients of other epochs; files of dead ones are removed, other names passed over."""
     held = []
     for path in sorted((directory / CLIENTS_NAME).iterdir()):
-        if len(path.name) <= _EPOCH_HEX or path.name[:_EPOCH_HEX] == epoch.hex():
+        if not _NAME.fullmatch(path.name) or path.name.startswith(epoch.hex()):
             continue
         if is_held(path):
             held.append(path.name)
         else:
-            path.unlink(missing_ok=True)
+            forget(path)
     return held
+
+
+def forget(path: Path) -> None:
+    """Removes the file of a client that is gone; where that can't be it is said, and harms nobody."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("%s, in place of a client's lock, can't be removed (%s)", path, error.strerror)
+
+
+def _is_file(fd: int) -> bool:
+    return stat.S_ISREG(os.fstat(fd).st_mode)

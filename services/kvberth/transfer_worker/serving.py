@@ -18,7 +18,7 @@ from kvberth.store.errors import LayoutRefused, Malformed
 from kvberth.store.fences import FenceKind, worker_fence
 from kvberth.store.layout import pages
 from kvberth.store.layout.rings import Commit, Grant, Outcome, Receipt
-from kvberth.store.locks import is_held, lock_path
+from kvberth.store.locks import forget, is_held, lock_path
 from kvberth.store.memory import ASLEEP, SESSION, StoreMemory
 from kvberth.store.rings import WorkerRings
 from kvberth.transfer_worker.admission import LEAST_SLOTS, Admission, Use
@@ -301,6 +301,6 @@ class Serving:
         self._directory.give_back(member.place)
         self._places.discard(member.place)
         del self.members[member.client]
-        path.unlink(missing_ok=True)
+        forget(path)
         _log.info("a client is gone", client=member.client.hex())
         return True
