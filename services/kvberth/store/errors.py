@@ -1,5 +1,7 @@
 """The ways in which the store refuses, one class for each that a caller treats differently. No I/O here."""
 
+from collections.abc import Sequence
+
 # ruff: noqa: N818 - each name says the state that was found; "FenceRefusedError" would say no more
 
 
@@ -17,6 +19,14 @@ class Malformed(StoreError):
 
 class LayoutRefused(StoreError):
     """A layout of blocks that this store cannot hold."""
+
+
+class StoreInUse(StoreError):
+    """The store must be made anew, which it can't be while clients map it; `clients` are the names of their locks."""
+
+    def __init__(self, clients: Sequence[str]) -> None:
+        super().__init__(f"Waiting for {len(clients)} clients that map a store which must be made anew")
+        self.clients = tuple(clients)
 
 
 class EpochEnded(StoreError):

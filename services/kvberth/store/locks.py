@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from kvberth.store.control import CLIENTS_NAME
@@ -91,9 +92,19 @@ def is_held(path: Path) -> bool:
 
 def others_held(directory: Path, epoch: bytes) -> list[str]:
     """The names of living clients of other epochs; files of dead ones are removed, other names passed over."""
+    return _held(directory, lambda name: not name.startswith(epoch.hex()))
+
+
+def own_held(directory: Path, epoch: bytes) -> list[str]:
+    """The names of living clients of this epoch; files of dead ones are removed."""
+    return _held(directory, lambda name: name.startswith(epoch.hex()))
+
+
+def _held(directory: Path, asked: Callable[[str], bool]) -> list[str]:
     held = []
-    for path in sorted((directory / CLIENTS_NAME).iterdir()):
-        if not _NAME.fullmatch(path.name) or path.name.startswith(epoch.hex()):
+    folder = directory / CLIENTS_NAME
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not _NAME.fullmatch(path.name) or not asked(path.name):
             continue
         if is_held(path):
             held.append(path.name)

@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from kvberth.service.lock import DirectoryLock, take
-from kvberth.store.errors import EpochEnded, Malformed, StoreError
+from kvberth.store import locks
+from kvberth.store.errors import EpochEnded, Malformed, StoreError, StoreInUse
 from kvberth.store.fences import choose_fence
 from kvberth.store.layout.geometry import PAGE, Geometry
 from kvberth.store.layout.superblock import Checksum, Superblock, decode
@@ -63,8 +64,9 @@ class VineyardMemory:
     ) -> Self:  # fmt: skip
         """Finds the store of this daemon's life, or makes one of these sizes, for its one writer.
 
-        A store of other sizes, or one that was never finished, is deleted first: its blocks are gone. Raises
-        StoreError, a VineyardError, HeldError where another writer lives.
+        A store of other sizes, one that has ended though its daemon lives, or one that was never finished is deleted
+        first: its blocks are gone. Raises StoreError (StoreInUse where clients map what must be deleted), a
+        VineyardError, HeldError where another writer lives.
         """
         geometry.check()
         with ExitStack() as held:
@@ -199,7 +201,12 @@ def _find(
             views = [client.get(blob, writable=True, timeout_s=timeout_s) for blob in said.blobs]
             block = decode(views[0])
             if (block.epoch, block.geometry, block.checksum) == (epoch, geometry, checksum):
-                return StoreMemory.open(views[0], tuple(views[1:]))
+                memory = StoreMemory.open(views[0], tuple(views[1:]))
+                if not memory.ended:
+                    return memory
+        in_use = locks.own_held(Path(client.path).parent, epoch)
+        if in_use:
+            raise StoreInUse(in_use)
     client.delete(said.blobs, timeout_s=timeout_s)
     return None
 

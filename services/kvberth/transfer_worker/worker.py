@@ -15,7 +15,7 @@ import structlog
 
 from kvberth.store import control, locks
 from kvberth.store.control import Bye, Done, Hello, Message, Register, Wait, Wake
-from kvberth.store.errors import EpochEnded, Malformed, StoreError
+from kvberth.store.errors import EpochEnded, Malformed, StoreError, StoreInUse
 from kvberth.store.vineyard_memory import VineyardMemory, epoch_at
 from kvberth.transfer_worker.listener import Connection, Listener, malformed
 from kvberth.transfer_worker.prover import Prover
@@ -98,6 +98,8 @@ class Worker:
                 _log.info("the store is open", epoch=epoch.hex(), made=held.made)
                 return held
             self._wait(f"Waiting for {len(waited_for)} clients that map an earlier store.", tuple(waited_for))
+        except StoreInUse as error:
+            self._wait(f"{error}.", error.clients)
         except (VineyardError, StoreError) as error:
             self._wait(f"There is no store: {error}.", ())
         return None

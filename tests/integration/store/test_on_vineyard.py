@@ -11,9 +11,11 @@ import pytest
 from kvberth.service.lock import HeldError
 from kvberth.store.answering import put_all
 from kvberth.store.blockstore import BlockStore
-from kvberth.store.errors import EpochEnded, StoreError
+from kvberth.store.control import CLIENTS_NAME
+from kvberth.store.errors import EpochEnded, StoreError, StoreInUse
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.layout.superblock import Checksum
+from kvberth.store.locks import ClientLock, lock_path
 from kvberth.store.reader import Reader
 from kvberth.store.vineyard_memory import VineyardMemory, attach
 from kvberth.store.walk import walk
@@ -171,6 +173,23 @@ async def test_a_daemon_that_came_after_has_an_empty_store(directory: Path, jour
         with VineyardMemory.open(path, journal, SIZES) as held:
             assert held.made
             assert not store_on(held).contains(key_of(1))
+
+
+async def test_a_store_that_has_ended_under_a_living_daemon_is_made_anew_when_nobody_maps_it(
+    daemon: RunningVineyardd, journal: Path
+) -> None:
+    (journal.parent / CLIENTS_NAME).mkdir()
+    with VineyardMemory.open(daemon.path, journal, SIZES) as held:
+        held.memory.end_epoch()
+        path = lock_path(journal.parent, held.memory.superblock.epoch, b"c" * 16)
+    lock = ClientLock(path)
+    with pytest.raises(StoreInUse, match="Waiting for 1 clients") as refused:
+        VineyardMemory.open(daemon.path, journal, SIZES)
+    assert refused.value.clients == (path.name,)
+    lock.close()
+    with VineyardMemory.open(daemon.path, journal, SIZES) as held:
+        assert held.made
+        assert put_all(store_on(held), LAYOUT, blocks(1), held.check) == [Outcome.STORED]
 
 
 async def test_a_store_has_one_writer(daemon: RunningVineyardd, journal: Path) -> None:

@@ -129,6 +129,26 @@ async def test_an_engine_leaves_the_store_of_a_daemon_that_was_replaced_together
             assert await engine.tell("run", 0, 16) == {"found": 16, "loaded": 16, "wrong": 0}
 
 
+async def test_a_store_of_other_sizes_is_made_only_when_no_engine_maps_the_last_one(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_engine(directory) as paused, running_engine(directory) as engine:
+        async with running_worker(directory):
+            for each in (paused, engine):
+                await each.tell("connect")
+            assert await engine.tell("put", 0, 16) == {"STORED": 16}
+        await until(lambda: has_no_cache(engine))
+        paused.signal(signal.SIGSTOP)
+        async with running_worker(directory, KVBERTH_EXTENT_MIB="2"):
+            await until(lambda: says(engine, "waits for 1 clients"))
+            assert not (await engine.tell("connect", 1))["connected"]
+            paused.signal(signal.SIGCONT)
+            assert (await engine.tell("connect", 10))["connected"]
+            assert await engine.tell("put", 100, 16) == {"STORED": 16}
+            assert await engine.tell("run", 100, 16) == {"found": 16, "loaded": 16, "wrong": 0}
+            assert (await paused.tell("connect", 10))["connected"]
+
+
 async def test_a_lookup_that_raises_keeps_no_engine_out_of_the_next_store(directory: Path) -> None:
     path = directory / "vineyard.sock"
     async with running_worker(directory), running_engine(directory) as engine:
