@@ -105,20 +105,37 @@ class VineyardMemory:
         """Asks the daemon whether it is still the one whose memory this is: what every receipt must wait for.
 
         Raises EpochEnded where it is gone or another one answers, and says so in the memory; DaemonHung where it does
-        not answer in time, ConnectionGone after `close`: then nobody knows, and nothing may be promised.
+        not answer in time, ConnectionGone after `close`: then nobody knows, and nothing may be promised. That a
+        connection has ended proves nothing yet: the daemon is asked once more, on a new one.
         """
         until = time.monotonic() + timeout_s
         try:
-            client = self._connected(timeout_s)
-            same = epoch_of(client.status(timeout_s=until - time.monotonic()).deployment) == self._epoch
+            same = self._same(until)
+        except (ConnectionGone, SocketMissing, SocketStale):
+            if self._left:
+                raise
+            same = self._same_on_a_new_connection(until)
+        if not same:
+            self.memory.end_epoch()
+            raise EpochEnded("another daemon answers in the place of the one whose memory this is")
+
+    def _same_on_a_new_connection(self, until: float) -> bool:
+        try:
+            return self._same(until)
         except (ConnectionGone, SocketMissing, SocketStale) as error:
             if self._left:
                 raise
             self.memory.end_epoch()
             raise EpochEnded(f"the daemon of this store is gone: {error}") from None
-        if not same:
-            self.memory.end_epoch()
-            raise EpochEnded("another daemon answers in the place of the one whose memory this is")
+
+    def _same(self, until: float) -> bool:
+        """Whether the daemon that answers is this memory's; one without an id of its own life is not."""
+        client = self._connected(until - time.monotonic())
+        deployment = client.status(timeout_s=until - time.monotonic()).deployment
+        try:
+            return epoch_of(deployment) == self._epoch
+        except StoreError:
+            return False
 
     def _connected(self, timeout_s: float) -> BlockingClient:
         """The connection; a new one after a question that was given up, for which this side ended the old one.

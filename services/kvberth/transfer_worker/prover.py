@@ -24,6 +24,8 @@ class Prover:
         self._thread = threading.Thread(target=self._run, name="kvberth prover")
         self.proved_ns = 0
         self.ended: str | None = None
+        self.failed: Exception | None = None
+        """Why the thread ended by itself, which it never should; whoever looks at the others raises it."""
         self.complaint: str | None = None
         """Why the daemon's last answer is missing; None: it came."""
         self._thread.start()
@@ -39,7 +41,7 @@ class Prover:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._closing and self.ended is None:
+        while not self._closing and self.ended is None and self.failed is None:
             asked = time.monotonic_ns()
             try:
                 self._check()
@@ -47,6 +49,8 @@ class Prover:
                 self.ended = str(error)
             except VineyardError as error:
                 self.complaint = str(error)
+            except Exception as error:  # noqa: BLE001 -- a thread's last word
+                self.failed = error
             else:
                 self.complaint, self.proved_ns = None, asked
             self._wanted.wait(_EVERY_S)

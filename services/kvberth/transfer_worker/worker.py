@@ -172,8 +172,10 @@ class _Epoch:
         self._tended = self._looked = self._noted = self._busy = 0
 
     def run(self, closing: threading.Event) -> None:
-        """Until the daemon is gone or the worker is to end."""
+        """Until the daemon is gone or the worker is to end. Raises what the prover failed with."""
         while not closing.is_set() and self._prover.ended is None:
+            if self._prover.failed is not None:
+                raise self._prover.failed
             for connection in self._listener.wait(self._pause()):
                 self._hear(connection)
             self._serving.wake()

@@ -192,6 +192,26 @@ async def test_a_store_that_has_ended_under_a_living_daemon_is_made_anew_when_no
         assert put_all(store_on(held), LAYOUT, blocks(1), held.check) == [Outcome.STORED]
 
 
+async def test_a_connection_that_ends_while_its_daemon_lives_ends_no_epoch(
+    daemon: RunningVineyardd, journal: Path
+) -> None:
+    with VineyardMemory.open(daemon.path, journal, SIZES) as held:
+        held._client._stream.shut()
+        held.check()
+        assert not held.memory.ended
+        assert put_all(store_on(held), LAYOUT, blocks(1), held.check) == [Outcome.STORED]
+
+
+async def test_a_daemon_without_an_id_is_another_one(directory: Path, journal: Path) -> None:
+    path = directory / "vineyard.sock"
+    async with running_vineyardd(path):
+        held = VineyardMemory.open(path, journal, SIZES)
+    async with running_vineyardd(path, incarnation="local"):
+        with pytest.raises(EpochEnded, match="another daemon"):
+            held.check()
+    held.close()
+
+
 async def test_a_store_has_one_writer(daemon: RunningVineyardd, journal: Path) -> None:
     with VineyardMemory.open(daemon.path, journal, SIZES):
         with pytest.raises(HeldError, match="writer of the block store"):

@@ -54,6 +54,14 @@ async def test_a_silent_daemon_proves_nothing_and_is_named_until_it_answers(daem
         prover.close()
 
 
+async def test_what_nobody_expects_is_kept_for_the_one_who_looks(daemon: Daemon) -> None:
+    daemon.fails = ZeroDivisionError("a fault")
+    prover = Prover(daemon.check)
+    await until(lambda: prover.failed is not None)
+    prover.close()
+    assert prover.failed is daemon.fails
+
+
 async def test_the_end_of_the_epoch_ends_the_questions(daemon: Daemon) -> None:
     daemon.fails = EpochEnded("the daemon is gone")
     prover = Prover(daemon.check)
