@@ -9,27 +9,32 @@ from kvberth.transfer_worker.snapshot import Snapshot
 
 
 def register_metrics(telemetry: Telemetry, read: Callable[[], Snapshot]) -> None:
-    """Has the snapshot scraped."""
+    """Has the snapshot scraped: one for each scrape, taken by the instrument that comes first."""
+    moment = [read()]
+
+    def now() -> Snapshot:
+        return moment[0]
 
     def states() -> Mapping[str, float]:
-        books = read().books
+        moment[0] = read()
+        books = now().books
         return {state.name.lower(): books.states[state].bytes if books else 0 for state in SlotState}
 
     def flows(unit: str) -> Callable[[], Mapping[str, float]]:
         def told() -> Mapping[str, float]:
-            books = read().books
+            books = now().books
             names = ("attached", "published", "evicted", "removed")
             return {name: getattr(getattr(books, name), unit) if books else 0 for name in names}
 
         return told
 
     def outcomes() -> Mapping[str, float]:
-        told = read().outcomes
+        told = now().outcomes
         return {outcome.name.lower(): told.get(outcome, 0) for outcome in Outcome}
 
     def used() -> Mapping[str, float]:
-        now = read()
-        return {"queued": now.queued, "granted": now.granted, "leased": now.leased, "budget": now.budget}
+        told = now()
+        return {"queued": told.queued, "granted": told.granted, "leased": told.leased, "budget": told.budget}
 
     each = telemetry.observe_each
     each("kvberth.store.slots", "Bytes of the store's slots by state.", "state", states, "By")
@@ -37,15 +42,13 @@ def register_metrics(telemetry: Telemetry, read: Callable[[], Snapshot]) -> None
     each("kvberth.store.bytes", "The same in bytes of their slots.", "flow", flows("bytes"), "By")
     each("kvberth.transfer.used", "Bytes in use by clients, and their budget.", "what", used, "By")
     each("kvberth.transfer.outcomes", "What became of offered blocks, by outcome.", "outcome", outcomes)
-    each("kvberth.transfer.refused", "Clients refused or cut off, by reason.", "reason", lambda: read().refused)
-    telemetry.observe("kvberth.transfer.admitted", "Blocks offered.", lambda: read().admitted)
+    each("kvberth.transfer.refused", "Clients refused or cut off, by reason.", "reason", lambda: now().refused)
+    telemetry.observe("kvberth.transfer.admitted", "Blocks offered.", lambda: now().admitted)
     telemetry.observe(
-        "kvberth.transfer.in.flight", "Blocks offered of which nothing was said.", lambda: read().in_flight
+        "kvberth.transfer.in.flight", "Blocks offered of which nothing was said.", lambda: now().in_flight
     )
-    telemetry.observe("kvberth.transfer.clients", "Registered clients.", lambda: read().clients)
-    telemetry.observe("kvberth.transfer.over.budget", "Looks that found more used than the budget.", _over(read))
-    telemetry.observe("kvberth.store.faults", "Sentences of the books that do not hold.", lambda: len(read().faults))
-
-
-def _over(read: Callable[[], Snapshot]) -> Callable[[], float]:
-    return lambda: read().over_budget
+    telemetry.observe("kvberth.transfer.clients", "Registered clients.", lambda: now().clients)
+    telemetry.observe(
+        "kvberth.transfer.over.budget", "Looks that found more used than the budget.", lambda: now().over_budget
+    )
+    telemetry.observe("kvberth.store.faults", "Sentences of the books that do not hold.", lambda: len(now().faults))
