@@ -50,12 +50,13 @@ def test_the_worker_takes_no_more_commits_than_it_can_answer() -> None:
 
 
 def test_a_new_session_begins_at_nothing() -> None:
-    client, worker = both()
+    memory = small_memory()
+    client, worker = ClientRings(memory, 0), WorkerRings(memory, 0)
     worker.grant(Grant(1, 1, 1))
     client.commit(commit_of(1))
     client.begin()
-    again = WorkerRings(small_memory(), 0)
-    worker.begin(2)
+    again = WorkerRings(memory, 0)
+    again.begin(2)
     assert list(client.grants()) == []
     assert again.waiting() == 0
 
