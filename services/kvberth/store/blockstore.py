@@ -2,8 +2,8 @@
 
 One thread calls it. It maps and copies nothing itself but for `put`, waits for nobody and is bounded by its memory.
 Time comes from the given clock (CLOCK_MONOTONIC, ns), which readers in other processes share.
-The worker's service will call, in turns, what nobody here does: `reap`, `expire`, `scrub`, `note_reads`, and `give_up`
-and `drop_holder` for its clients.
+The worker's service calls, in turns, what nobody here does: `reap`, `expire`, `note_reads`, and `give_up` and
+`drop_holder` for its clients. Nobody calls `scrub` yet (docs/store.md, 5).
 """
 
 import time

@@ -30,10 +30,3 @@ def leased_slots(memory: StoreMemory, now_ns: int, places: Iterable[int]) -> dic
             if slot < slots and leases.expired(valid, now_ns + MAX_LEASE_NS + 2 * leases.TICK_NS):
                 found.setdefault(slot, set()).add(generation)
     return found
-
-
-def clear_leases(memory: StoreMemory, client: int) -> None:
-    """Ends every lease of a client that is gone. For the worker's service, which hears of a client's end."""
-    words = memory.lease_words(client)
-    for place in range(1, len(words), 2):
-        words[place] = 0

@@ -3,7 +3,7 @@
 import random
 
 from kvberth.store.layout import leases
-from kvberth.store.leased import MAX_LEASE_NS, clear_leases, leased_slots
+from kvberth.store.leased import MAX_LEASE_NS, leased_slots
 from support.store_memory import SMALL, small_memory
 
 NOW = 10**15
@@ -16,8 +16,6 @@ def test_leases_of_all_clients_are_found_until_they_end() -> None:
         words[2 * 4000], words[2 * 4000 + 1] = generation, leases.valid_word(slot, NOW + 10**9)
     assert leased_slots(memory, NOW, range(2)) == {0: {3}, 5: {9}}
     assert leased_slots(memory, NOW, [1]) == {5: {9}}
-    clear_leases(memory, 0)
-    assert leased_slots(memory, NOW, range(2)) == {5: {9}}
     assert leased_slots(memory, NOW + 2 * 10**9, range(2)) == {}
 
 

@@ -19,5 +19,5 @@ SESSION, COMMIT_HEAD, GRANT_TAIL, RECEIPT_TAIL, QUOTA, QUEUE_BYTES, GRANT_BYTES,
 
 # --- the directory of clients: the worker's words, 128 bytes each -----------------------------------------------------
 
-CLIENT_ID, CLIENT_LAYOUT, CLIENT_KNOWN = 0, 2, 15
-"""The client's id (two words), its layout, and last whether the place is taken."""
+CLIENT_ID, CLIENT_KNOWN = 0, 15
+"""The client's id (two words), and last whether the place is taken."""

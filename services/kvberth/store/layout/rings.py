@@ -2,7 +2,7 @@
 
 A record's last word is its sequence number plus one, written last: a reader takes the record it waits for or none. What
 a client writes is hostile to the worker: `decode_commit` checks every range and says what was wrong. The worker's
-service and the connector in the engine will read and write them; `put` of this library needs none.
+service and the client in the engine read and write them; `put` of this library needs none.
 """
 
 import struct
