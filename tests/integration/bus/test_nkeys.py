@@ -126,6 +126,7 @@ async def test_nobody_hears_what_is_answered_to_another_one(server):
         ("KVBERTH_NATS_NKEY_FILE", "no seed", "holds no seed of a user's nkey"),
         ("KVBERTH_NATS_TLS_CA", (TLS / "nats.pem").read_text(), "offers no TLS"),
     ],
+    ids=["a key that nobody knows", "no key", "a server without TLS"],
 )
 async def test_a_command_that_is_not_let_in_says_why(server, tmp_path, monkeypatch, variable, what, expected):
     file = tmp_path / "file"
