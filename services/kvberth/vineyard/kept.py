@@ -31,8 +31,10 @@ class KeptClient:
         return self._client
 
     def give_up(self) -> Client | None:
-        """Hands the open connection over to the caller, who closes it; the next call opens another."""
-        given, self._client = self.open, None
+        """Hands an open connection over to the caller, who closes it; the next call opens another. A lost one stays."""
+        given = self.open
+        if given is not None:
+            self._client = None
         return given
 
     def take_lost(self) -> Client | None:

@@ -5,11 +5,16 @@ Owns the mappings and every descriptor given to it; speaks to nobody.
 
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TypeVar
 
 from kvberth.service.shortage import is_own_shortage
 from kvberth.vineyard.blob import SharedBlob
 from kvberth.vineyard.errors import CannotAsk
 from kvberth.vineyard.wire import Location, MalformedError
+
+T = TypeVar("T")
 
 
 class SharedStores:
@@ -66,14 +71,19 @@ class SharedStores:
         return SharedBlob(os.dup(fd), location.map_bytes, location.offset, location.size)
 
     def close(self) -> None:
-        """Unmaps every memory that nobody looks at any more."""
-        for fd in self._fds.values():
+        """Unmaps every memory that nobody looks at any more. Two threads may: each takes what is left."""
+        for fd in _taken_from(self._fds):
             os.close(fd)
-        self._fds.clear()
-        for mapped in self._maps.values():
-            try:
+        for mapped in _taken_from(self._maps):
+            # Where somebody still holds a view, it must stay valid: Python unmaps when the last one is dropped.
+            with suppress(BufferError):
                 mapped.close()
-            except BufferError:
-                # Somebody still holds a view, which must stay valid: Python unmaps when the last one is dropped.
-                continue
-        self._maps.clear()
+
+
+def _taken_from(items: dict[int, T]) -> Iterator[T]:
+    while True:
+        try:
+            _, item = items.popitem()
+        except KeyError:
+            return
+        yield item

@@ -11,10 +11,11 @@ import pytest
 
 from integration.node_agent.proving import OwnLag, proving, proxied
 from integration.vineyard.witnessed import witness
+from kvberth.node_agent.health.leftovers import Leftovers
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import SLOW_CALL_S, Failed, Late, NoEvidence, Proven
 from kvberth.scenario.backend.fault_proxy import Fault
-from kvberth.vineyard import Client, StoreFull
+from kvberth.vineyard import Client, KeptClient, StoreFull
 from support.descriptors import open_descriptors
 from support.hostile_peer import hostile_peer
 from support.shortage import no_descriptors
@@ -59,6 +60,32 @@ async def test_the_memory_of_a_daemon_that_died_is_let_go_while_no_other_answers
         await daemon.kill()
         await proof.until("failed Stale")
         await until(lambda: not mapped_memories())
+
+
+async def test_proofs_that_end_with_their_daemon_keep_no_descriptor(daemon):
+    before = open_descriptors()
+    for end in (
+        lambda leftovers, client: leftovers.let_go(client),
+        lambda leftovers, client: leftovers.undo(client, 1),
+    ):
+        leftovers = Leftovers()
+        client = await Client.connect(daemon.path)
+        await client.create(64)
+        end(leftovers, client)
+        await leftovers.aclose()  # before what was just begun has had its first turn
+    assert open_descriptors() == before
+
+
+async def test_a_lost_connection_is_not_handed_over_and_keeps_no_descriptor(daemon):
+    before = open_descriptors()
+    kept = KeptClient(daemon.path)
+    client = await kept.client()
+    await client.create(64)
+    await daemon.kill()
+    await client.wait_closed()
+    assert kept.give_up() is None
+    await kept.aclose()
+    assert open_descriptors() == before
 
 
 def mapped_memories():

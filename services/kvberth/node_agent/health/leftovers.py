@@ -20,7 +20,7 @@ class Leftovers:
     def __init__(self) -> None:
         """Nothing is left over yet."""
         self._undoing: dict[asyncio.Task[None], Client] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: dict[asyncio.Task[None], Client] = {}
 
     @property
     def count(self) -> int:
@@ -45,16 +45,18 @@ class Leftovers:
     def let_go(self, client: Client) -> None:
         """Close a connection that was lost, while proofs go on: to free a dead daemon's memory may take seconds."""
         task = asyncio.create_task(client.aclose(), name="let the memory of a lost daemon go")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._closing[task] = client
+        task.add_done_callback(self._closing.pop)
 
     async def aclose(self) -> None:
         """Give up what is under way."""
-        tasks = [*self._undoing, *self._closing]
-        for task in tasks:
+        left = {**self._undoing, **self._closing}
+        for task in left:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if left:
+            await asyncio.wait(left)
+        for client in left.values():
+            await client.aclose()  # a task that was cancelled before it began has closed nothing
 
 
 async def _undo(client: Client, blob: int | asyncio.Task[Blob]) -> None:
