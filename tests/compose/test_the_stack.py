@@ -30,10 +30,26 @@ async def assert_a_cache_answers_only_beside(containers: Containers, node: str |
         assert await asyncio.to_thread(containers.answers, candidate) == (candidate == node), candidate
 
 
+async def delete(containers: Containers, pod: str) -> None:
+    """Delete a pod, asking again while the scheduler has not found the bus again."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + HEALS_WITHIN_S
+    while True:
+        try:
+            said = await asyncio.to_thread(containers.kvberth, "delete", "pod", pod)
+        except AssertionError as error:
+            if "nobody listens there" not in str(error) or loop.time() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+        else:
+            assert "accepted" in said
+            return
+
+
 async def move(containers: Containers, seen: Seen) -> str:
     """Delete the engine; give its former name."""
     old = seen.engine().name
-    assert "accepted" in await asyncio.to_thread(containers.kvberth, "delete", "pod", old)
+    await delete(containers, old)
     await seen.until(lambda: all(pod.name != old or pod.deleting for pod in seen.reader.overview().pods), "told", 10)
     return old
 
