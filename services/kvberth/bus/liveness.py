@@ -65,12 +65,12 @@ class Liveness(Participant):
         return await self._changes.wait(timeout_s)
 
     async def _work(self, session: Session) -> None:
-        self._context.metrics.add_skew(self._farthest)
+        self._context.metrics.skews.add(self._farthest)
         try:
             async with session.subscription(ALIVE_PATTERN, self._hear):
                 await asyncio.get_running_loop().create_future()
         finally:
-            self._context.metrics.remove_skew(self._farthest)
+            self._context.metrics.skews.remove(self._farthest)
 
     def _tasks(self) -> Sequence[Work]:
         return [*super()._tasks(), self._tick]

@@ -49,6 +49,26 @@ _COUNTERS = {
 }
 
 
+class Greatest:
+    """The greatest of what some readers give at a scrape; 0 while there is none."""
+
+    def __init__(self) -> None:
+        """Nobody is read."""
+        self._reads: list[Callable[[], float]] = []
+
+    def add(self, read: Callable[[], float]) -> None:
+        """Read this one, too."""
+        self._reads.append(read)
+
+    def remove(self, read: Callable[[], float]) -> None:
+        """Read it no longer."""
+        self._reads.remove(read)
+
+    def __call__(self) -> float:
+        """Read all of them."""
+        return max((read() for read in self._reads), default=0.0)
+
+
 class Metrics:
     """The counters and gauges of one bus."""
 
@@ -60,12 +80,11 @@ class Metrics:
             if telemetry
             else {}
         )
-        self._ages: list[Callable[[], float]] = []
-        self._skews: list[Callable[[], float]] = []
+        self.ages, self.skews = Greatest(), Greatest()
         if telemetry:
-            telemetry.observe("kvberth.bus.view.age", "Age of the oldest view's last sign of life.", self._oldest, "s")
+            telemetry.observe("kvberth.bus.view.age", "Age of the oldest view's last sign of life.", self.ages, "s")
             farthest = "How far the farthest clock of all that are heard is from this one; 0 below 2 s."
-            telemetry.observe("kvberth.bus.clock.skew", farthest, self._farthest, "s")
+            telemetry.observe("kvberth.bus.clock.skew", farthest, self.skews, "s")
 
     def count(self, name: str, reason: str | None = None, amount: int = 1) -> None:
         """Add to one of `_COUNTERS`."""
@@ -77,22 +96,6 @@ class Metrics:
         if self._telemetry:
             self._telemetry.observe("kvberth.bus.connected", "1 while connected.", lambda: float(read()))
 
-    def add_age(self, read: Callable[[], float]) -> None:
-        """Let a view's age count in the gauge."""
-        self._ages.append(read)
-
-    def remove_age(self, read: Callable[[], float]) -> None:
-        """Forget a view's age."""
-        self._ages.remove(read)
-
-    def add_skew(self, read: Callable[[], float]) -> None:
-        """Let what somebody hears of other clocks count in the gauge."""
-        self._skews.append(read)
-
-    def remove_skew(self, read: Callable[[], float]) -> None:
-        """Forget what somebody heard."""
-        self._skews.remove(read)
-
     def traceparent(self) -> str | None:
         """The current span, as a header's value."""
         headers: dict[str, str] = {}
@@ -103,9 +106,3 @@ class Metrics:
     def handling(self, name: str, headers: Mapping[str, str] | None, cause_id: str) -> AbstractContextManager[Any]:
         """A span around the handling of one message."""
         return self._telemetry.handling(name, headers, cause_id) if self._telemetry else nullcontext()
-
-    def _oldest(self) -> float:
-        return max((read() for read in self._ages), default=0.0)
-
-    def _farthest(self) -> float:
-        return max((read() for read in self._skews), default=0.0)

@@ -80,13 +80,13 @@ class View(Participant):
         self._listeners.append(callback)
 
     async def _work(self, session: Session) -> None:
-        self._context.metrics.add_age(self._age)
+        self._context.metrics.ages.add(self._age)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._reader.run(session, self._context.settings.heartbeat_s))
                 group.create_task(self._tidy(session))
         finally:
-            self._context.metrics.remove_age(self._age)
+            self._context.metrics.ages.remove(self._age)
 
     def _age(self) -> float:
         return self.age_s
