@@ -4,8 +4,11 @@ Knows nothing of what is measured. Run a benchmark from the repository root: `py
 """
 
 import json
+import os
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 FILE = Path("bench-results.jsonl")
@@ -27,6 +30,16 @@ class Result:
     def holds(self) -> bool | None:
         """Whether the target is met; None without a target."""
         return None if self.target is None else self.value <= self.target
+
+
+def machine() -> dict[str, object]:
+    """Give when and on what something is measured, for a context."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "load": os.getloadavg()[0],
+    }
 
 
 def append(result: Result, file: Path = FILE) -> str:

@@ -6,16 +6,14 @@ back, each paired with the copy that is measured. What two processes and a socke
 
 import mmap
 import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 import numpy as np
 
-from benchmarks.results import Result, append
+from benchmarks.results import Result, append, machine
 from kvberth.store.blockstore import BlockStore
 from kvberth.store.fences import choose_fence
 from kvberth.store.layout.geometry import Geometry
@@ -106,13 +104,10 @@ def shared(size: int) -> memoryview:
 
 def about(checksum: Checksum) -> dict[str, object]:
     return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        **machine(),
         "checksum": checksum.name,
         "block_bytes": BLOCK,
         "blocks": BLOCKS,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "load": os.getloadavg()[0],
     }
 
 

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import mmap
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -19,13 +18,12 @@ import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.results import Result, append
+from benchmarks.results import Result, append, machine
 from kvberth.client import Client, Outcome, Ticket
 from kvberth.vineyard import find_vineyardd
 
@@ -220,13 +218,10 @@ def shared(size: int) -> Array:
 
 def about(*, checksums: bool) -> dict[str, object]:
     return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        **machine(),
         "checksums": checksums,
         "block_bytes": BLOCK,
         "blocks": BLOCKS,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "load": os.getloadavg()[0],
     }
 
 
