@@ -62,7 +62,8 @@ class Said:
 def because_of(root: Said, known: dict[str, Said]) -> list[Said]:
     """Everything that names `root` as its cause, directly or over others, in order of time.
 
-    A message may arrive before its cause (there are two streams), so the whole chain is looked at each time.
+    A message may arrive before its cause (there are two streams), so the whole chain is looked at each time. One that
+    was made in the same moment as `root` stands behind it.
     """
 
     def leads_to_root(said: Said) -> bool:
@@ -74,11 +75,11 @@ def because_of(root: Said, known: dict[str, Said]) -> list[Said]:
             said = known[said.cause]
         return True
 
-    return sorted((said for said in known.values() if leads_to_root(said)), key=lambda said: said.time)
+    return sorted(filter(leads_to_root, known.values()), key=lambda said: (said.time, said.id != root.id))
 
 
 async def follow(messages: "asyncio.Queue[Msg]", known: dict[str, Said]) -> list[Said]:
-    """Read until the socket beside the next engine has answered; give the chain."""
+    """Read until the socket beside the next engine has answered; give the chain, as far as it is known by then."""
     root = None
     while len(known) < MAX_MESSAGES:
         said = Said.of(await messages.get())

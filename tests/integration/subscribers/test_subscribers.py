@@ -17,7 +17,9 @@ from support.nats import nats_server
 FOLLOW = REPOSITORY / "examples" / "subscribers" / "follow_a_move.py"
 PAGE = REPOSITORY / "docs" / "events.md"
 LINE_WITHIN_S = 20.0
-CHAIN = ["pod.scheduled", "want.engine", "want.dir", "want.cache", "cache.placed", "process.started", "socket.ready"]
+# What leads to the answer of the socket; and what others say of the move, perhaps only after that answer.
+CHAIN = {"pod.scheduled", "want.dir", "socket.ready"}
+BESIDE = {"want.engine", "want.cache", "cache.placed", "process.started"}
 
 
 @pytest.fixture
@@ -69,8 +71,7 @@ async def test_the_example_follows_a_move_by_its_causes_and_the_page_reads_the_s
         assert (follower.returncode, complaints.decode()) == (0, "")
         steps = [line.split()[3] for line in said.decode().splitlines() if " ms " in line]
         assert steps[0] == "pod.scheduled"
-        assert steps[-1] == "socket.ready"
-        assert sorted(set(steps)) == sorted(CHAIN)
+        assert CHAIN <= set(steps) <= CHAIN | BESIDE
         assert f"default/{KVCACHE} on l20-b" in await line_with(reader, "on l20-b")
 
 
