@@ -30,22 +30,31 @@ unit: .venv/dev.stamp ## Pure tests
 	@echo '== unit and property tests'
 	@$(PYTEST) -q -n 2 tests/unit tests/property tests/fuzz
 
+# Tests with real servers wait more than they compute, so some modules at a time keep the cores busy. But their bounds are those of a machine
+# that does nothing else: what fails beside others is run once more, alone, and that verdict counts. Both are printed.
+# $(call beside_others,HOW MANY AT A TIME,ARGUMENTS)
+define beside_others
+@$(PYTEST) -q -n $(1) $(2) || { \
+	echo '== what failed beside others, again, alone (a test that is named here and passes is a defect, too: find what it depends on)'; \
+	$(PYTEST) -v --last-failed --last-failed-no-failures none $(2); }
+endef
+MODULES := --dist loadscope --no-loadscope-reorder
+
 # What moves blocks has a target of its own: it takes minutes, and little of the rest depends on it.
 DATA_PATH := tests/integration/store tests/integration/transfer
 
-# They wait more than they compute, so two modules at a time keep two cores busy.
 integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 	@echo '== integration tests: real nats-server, real vineyardd'
-	@$(PYTEST) -q -m "not long" -n 2 --dist loadscope --no-loadscope-reorder $(DATA_PATH:%=--ignore %) tests/integration
+	$(call beside_others,2,-m "not long" $(MODULES) $(DATA_PATH:%=--ignore %) tests/integration)
 
 test-store: .venv/dev.stamp ## The same for the block store, the transfer worker and the engine's client
 	@echo '== integration tests of the data path: real vineyardd, real processes'
-	@$(PYTEST) -q -m "not long" -n 2 --dist loadscope --no-loadscope-reorder $(DATA_PATH)
+	$(call beside_others,2,-m "not long" $(MODULES) $(DATA_PATH))
 
 test-kube: .venv/dev.stamp ## Tests against a real API server without nodes, two at a time, each with its own; KUBEBUILDER_ASSETS names the folder of its binaries
 	@echo '== tests against a real API server, its controllers and scheduler'
 	@test -n "$(KUBEBUILDER_ASSETS)" || echo 'KUBEBUILDER_ASSETS is not set: every test here is skipped (setup-envtest gets the binaries)' >&2
-	@$(PYTEST) -q -n 2 --dist loadscope --no-loadscope-reorder tests/kube
+	$(call beside_others,2,$(MODULES) tests/kube)
 
 test-compose: .venv/dev.stamp ## Build the image and run docker-compose.yml on podman, as root; KVBERTH_TEST_BUILD_FLAGS is passed to the build
 	@echo '== containers: the image, and the stack of docker-compose.yml'
@@ -70,14 +79,14 @@ scenarios: .venv/dev.stamp ## A handful of stories on the bare backend
 scenarios-all: .venv/dev.stamp ## All stories on the bare backend
 	@echo '== all scenarios on the bare backend'
 	@$(PYTEST) -q -m "not long" tests/scenario
-	@$(SCENARIO) tests/scenarios/*.yaml
+	@$(SCENARIO) --jobs 2 tests/scenarios/*.yaml
 
 # While a bus is dead nobody has anything to do: these stand beside each other.
 OUTAGES := tests/scenario/test_a_long_outage.py
 
 scenarios-long: .venv/dev.stamp ## Stories of minutes on the bare backend
 	@echo '== long scenarios: NATS dead for a minute, and each service killed and frozen, at each step of a move; fifty moves; ten thousand proofs'
-	@$(PYTEST) -q -n 3 -m long $(OUTAGES)
+	$(call beside_others,3,-m long $(OUTAGES))
 	@$(PYTEST) -q -m long --ignore $(OUTAGES) tests/scenario tests/integration
 
 bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl

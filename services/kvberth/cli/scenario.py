@@ -52,17 +52,23 @@ def run(
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Folder for the logs and events of failed scenarios.")
     ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option("--jobs", min=1, max=64, help="So many at a time; one that fails beside others runs again alone."),
+    ] = 1,
 ) -> None:
-    """Run scenarios one after the other, each in a stack of its own that leaves nothing behind.
+    """Run scenarios, each in a stack of its own that leaves nothing behind.
 
     Exit status: 0 when none failed (skipped ones did not), 1 when one did, 2 when they can't be run at all.
     """
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for the result
     out = Console(stderr=as_json, highlight=False, soft_wrap=True, markup=False)
     chosen = _backend(backend or ("kubernetes" if kubeconfig or node_driver else "bare"), kubeconfig, node_driver)
+    if jobs > 1 and not isinstance(chosen, BareBackend):
+        _cannot("--jobs does not go with a cluster: its scenarios share one kvberth, so they run one after the other")
     scenarios = _load(files)
     outcomes: list[Outcome] = []
-    if asyncio.run(_run(scenarios, chosen, RunOptions(time_factor, keep), out, outcomes)):
+    if asyncio.run(_run(scenarios, chosen, RunOptions(time_factor, keep, jobs), out, outcomes)):
         raise typer.Exit(_INTERRUPTED)
     out.print(f"\n{summary(outcomes)}")
     if as_json:

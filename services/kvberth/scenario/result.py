@@ -27,6 +27,8 @@ class Outcome:
     measures: dict[str, float] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     """Steps and expectations that were skipped, with what is missing."""
+    failed_beside_others: bool = False
+    """Whether this is what became of it alone, after it had failed beside others."""
 
     @property
     def passed(self) -> bool:
@@ -51,9 +53,11 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     skipped = sum(outcome.skipped is not None for outcome in outcomes)
     parts = sum(len(outcome.left_out) for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
+    alone = [outcome.name for outcome in outcomes if outcome.failed_beside_others and outcome.passed]
     return (
         f"{passed} passed, {bad} failed, {skipped} skipped; "
         f"{parts} steps and expectations skipped within those that ran; {seconds:.1f} s"
+        + (f"; failed beside others and passed alone: {', '.join(alone)}" if alone else "")
     )
 
 
@@ -68,5 +72,6 @@ def _object(outcome: Outcome) -> dict[str, Any]:
         "measures": {
             **{name: round(value, 4) for name, value in outcome.measures.items()},
             "skipped_parts": len(outcome.left_out),
+            **({"failed_beside_others": 1} if outcome.failed_beside_others else {}),
         },
     }

@@ -1,5 +1,6 @@
-"""Runs scenario files one after the other, each in a stack of its own, and says what became of them."""
+"""Runs scenario files, each in a stack of its own, and says what became of them."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ from kvberth.scenario.format import Scenario
 from kvberth.scenario.result import Failure, Outcome
 from kvberth.scenario.teller import Teller
 
+File = tuple[Path, Scenario]
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -22,24 +25,59 @@ class RunOptions:
     """Shortens named waits of a minute or more."""
     keep: Path | None = None
     """Where logs and events of failed scenarios go."""
+    jobs: int = 1
+    """How many are told at a time. Their bounds are those of a stack that is alone: who fails beside others is told
+    again alone, and that verdict counts."""
 
 
 async def run_all(
-    files: Sequence[tuple[Path, Scenario]], backend: Backend, options: RunOptions, say: Callable[[str], None]
+    files: Sequence[File], backend: Backend, options: RunOptions, say: Callable[[str], None]
 ) -> list[Outcome]:
-    """Run them in order; a failed one does not keep the others from running."""
+    """Run them; a failed one does not keep the others from running."""
     outcomes = []
     try:
-        for path, scenario in files:
-            outcome = Outcome(str(path), scenario.name or path.stem)
-            outcomes.append(outcome)
-            say(f"\n{outcome.name}  [{path}]")
-            started = time.monotonic()
-            await _run(outcome, scenario, Setup(path, backend, options, say))
-            outcome.seconds = time.monotonic() - started
-            say(_verdict(outcome))
+        if options.jobs > 1:
+            outcomes = await _beside_each_other(files, backend, options, say)
+        else:
+            for file in files:
+                outcomes.append(await _one(file, backend, options, say))
     finally:
         outcomes += await _closed(backend, say)
+    return outcomes
+
+
+async def _one(file: File, backend: Backend, options: RunOptions, say: Callable[[str], None]) -> Outcome:
+    path, scenario = file
+    outcome = Outcome(str(path), scenario.name or path.stem)
+    say(f"\n{outcome.name}  [{path}]")
+    started = time.monotonic()
+    await _run(outcome, scenario, Setup(path, backend, options, say))
+    outcome.seconds = time.monotonic() - started
+    say(_verdict(outcome))
+    return outcome
+
+
+async def _beside_each_other(
+    files: Sequence[File], backend: Backend, options: RunOptions, say: Callable[[str], None]
+) -> list[Outcome]:
+    """Run some at a time, and those that failed again, alone. What one says is said when it has ended, in one piece."""
+    turn = asyncio.Semaphore(options.jobs)
+
+    async def in_turn(file: File) -> Outcome:
+        async with turn:
+            lines: list[str] = []
+            outcome = await _one(file, backend, options, lines.append)
+            say("\n".join(lines))
+            return outcome
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(in_turn(file)) for file in files]
+    outcomes = [task.result() for task in tasks]
+    for number, (file, beside) in enumerate(zip(files, outcomes, strict=True)):
+        if beside.failures:
+            say(f"\n{beside.name} failed beside others; again, alone:")
+            outcomes[number] = await _one(file, backend, options, say)
+            outcomes[number].failed_beside_others = True
     return outcomes
 
 
