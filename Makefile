@@ -74,7 +74,7 @@ test-cluster: .venv/dev.stamp ## Install on the cluster of KUBECONFIG and tell t
 
 scenarios: .venv/dev.stamp ## A handful of stories on the bare backend
 	@echo '== a handful of scenarios on the bare backend'
-	@$(SCENARIO) $(HANDFUL:%=tests/scenarios/%.yaml)
+	@$(SCENARIO) --jobs 2 $(HANDFUL:%=tests/scenarios/%.yaml)
 
 scenarios-all: .venv/dev.stamp ## All stories on the bare backend
 	@echo '== all scenarios on the bare backend'
