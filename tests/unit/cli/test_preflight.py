@@ -22,9 +22,9 @@ from kvberth.cli.preflight.facts import (
 )
 from kvberth.cli.preflight.findings import Finding, Level, exit_status, few
 from kvberth.cli.preflight.judge import judge
-from kvberth.cli.preflight.parts import DEFINITION, GATE_PARTS, PARTS
+from kvberth.cli.preflight.parts import DEFINITION, GATE_PARTS, HA_PARTS, PARTS
 from kvberth.kube.objects import Meta
-from kvberth.kube.resources import DEPLOYMENTS, SERVICES
+from kvberth.kube.resources import DEPLOYMENTS, SERVICES, STATEFUL_SETS
 from kvberth_schemas import crd
 
 OURS = {"app.kubernetes.io/part-of": "kvberth"}
@@ -165,12 +165,28 @@ def test_our_namespace_may_be_absent_or_ours() -> None:
 
 
 def test_an_object_of_somebody_else_under_a_name_of_ours_is_refused_by_its_name() -> None:
-    finding = install.names([present("nats", labels={}), present("placement")])
+    finding = install.names([present("nats", labels={}), present("placement")], ha=False)
     assert finding.level is Level.REFUSED
     assert "Service kvberth/nats" in finding.sentence
     assert "placement" not in finding.sentence
-    assert install.names([present("nats")]).level is Level.OK
-    assert install.names([present("nats", deletionTimestamp=GONE_SOON)]).level is Level.REFUSED
+    assert install.names([present("nats")], ha=False).level is Level.OK
+    assert install.names([present("nats", deletionTimestamp=GONE_SOON)], ha=False).level is Level.REFUSED
+
+
+def test_a_name_that_only_ha_uses_stands_against_nothing_but_ha() -> None:
+    others = [present("nats-peers", labels={})]
+    assert install.names(others, ha=False).level is Level.OK
+    assert install.names(others, ha=True).level is Level.REFUSED
+
+
+def test_the_bus_of_the_other_overlay_is_refused_with_what_to_do_about_it() -> None:
+    one = present("nats", "docker.io/library/nats:2.15.1")
+    three = replace(one, resource=STATEFUL_SETS)
+    assert install.bus([one], ha=False).level is Level.OK
+    assert install.bus([three], ha=True).level is Level.OK
+    assert install.bus([one], ha=True).level is Level.REFUSED
+    assert install.bus([one], ha=True).remedy.startswith("kubectl -n kvberth delete deployment nats")
+    assert install.bus([three], ha=False).remedy.startswith("kubectl -n kvberth delete statefulset nats")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +246,7 @@ def test_nodes_must_be_ready_and_run_linux() -> None:
         ("namespaces", {"namespace", "pod-security"}),
         ("kvcaches", {"pod-security"}),
         ("nodes", {"nodes"}),
-        ("present", {"names", "installed"}),
+        ("present", {"names", "bus", "installed"}),
         ("missing", {"rights"}),
     ],
 )
@@ -257,7 +273,11 @@ def test_every_finding_that_is_not_ok_says_what_to_do() -> None:
         deployments=(deployment("aibrix-controller-manager"),),
         namespaces=(labelled("kvberth"), labelled("n", **{ENFORCE: "restricted"})),
         nodes=(),
-        present=(present("nats", labels={}), present("placement", "localhost/kvberth:0.0.9")),
+        present=(
+            present("nats", labels={}),
+            present("placement", "localhost/kvberth:0.0.9"),
+            replace(present("nats"), resource=STATEFUL_SETS),
+        ),
         missing=(Right("create", DEPLOYMENTS),),
     )
     findings = judge(facts, "0.1.0")
@@ -319,6 +339,10 @@ def test_the_table_of_parts_names_what_the_gate_holds() -> None:
     assert held_in("gate") == {part.resource.kind: set(part.names) for part in GATE_PARTS}
 
 
+def test_the_table_of_parts_names_what_ha_adds() -> None:
+    assert held_in("overlays/ha") == {part.resource.kind: set(part.names) for part in HA_PARTS}
+
+
 def test_the_rights_of_the_preflight_reach_every_name_of_the_install() -> None:
     role = yaml.safe_load((crd.FILE.parents[1] / "preflight" / "role.yaml").read_text())
     granted = {
@@ -330,7 +354,9 @@ def test_the_rights_of_the_preflight_reach_every_name_of_the_install() -> None:
         if "get" in rule["verbs"]
     }
     wanted = {
-        (part.resource.group, part.resource.plural, name) for part in (*PARTS, *GATE_PARTS) for name in part.names
+        (part.resource.group, part.resource.plural, name)
+        for part in (*PARTS, *GATE_PARTS, *HA_PARTS)
+        for name in part.names
     }
     assert wanted <= granted
     assert all(set(rule["verbs"]) <= {"get", "list"} for rule in role["rules"])

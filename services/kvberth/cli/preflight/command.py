@@ -31,6 +31,7 @@ def preflight(
         ),
     ] = None,
     context: Annotated[str | None, typer.Option("--context", help="The context of the kubeconfig.")] = None,
+    ha: Annotated[bool, typer.Option("--ha", help="For k8s/overlays/ha: three NATS servers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Ask a Kubernetes cluster, before anything is installed, whether it can take kvberth. Changes nothing.
@@ -43,7 +44,7 @@ def preflight(
         sentence = f"this installation can't reach clusters ({error}); install kvberth[kubernetes]"
         Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(sentence)
         raise typer.Exit(EXIT_UNKNOWN) from error
-    findings = asyncio.run(_findings(ClientSettings(kubeconfig=kubeconfig, context=context)))
+    findings = asyncio.run(_findings(ClientSettings(kubeconfig=kubeconfig, context=context), ha=ha))
     if as_json:
         print(json.dumps(document(findings)))
     else:
@@ -52,14 +53,14 @@ def preflight(
         raise typer.Exit(status)
 
 
-async def _findings(settings: "ClientSettings") -> list[Finding]:
+async def _findings(settings: "ClientSettings", *, ha: bool) -> list[Finding]:
     from kvberth.cli.preflight.gather import gather
     from kvberth.cli.preflight.judge import judge, unreachable
     from kvberth.kube import Client, KubeError
 
     try:
         async with asyncio.timeout(_WITHIN_S), Client(settings) as client:
-            return judge(await gather(client), __version__)
+            return judge(await gather(client, ha=ha), __version__)
     except KubeError as error:
         return unreachable(str(error))
     except TimeoutError:

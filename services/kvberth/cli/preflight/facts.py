@@ -137,6 +137,8 @@ class Facts:
     present: Answer[tuple[Present, ...]]
     missing: Answer[tuple[Right, ...]]
     """Rights to install that the caller lacks."""
+    ha: bool = False
+    """Whether the overlay `ha` is to be installed."""
 
 
 def ours(meta: Meta) -> bool:

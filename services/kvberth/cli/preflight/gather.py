@@ -28,6 +28,7 @@ from kvberth.cli.preflight.parts import (
     DEFINITION,
     GATE_PARTS,
     GATES,
+    HA_PARTS,
     NAMESPACE,
     PARTS,
     ROLES,
@@ -47,7 +48,7 @@ from kvberth.kube import (
     list_all,
     whole,
 )
-from kvberth.kube.resources import CRDS, DAEMON_SETS, DEPLOYMENTS, KVCACHES, NAMESPACES, NODES, Resource
+from kvberth.kube.resources import CRDS, DAEMON_SETS, DEPLOYMENTS, KVCACHES, NAMESPACES, NODES, STATEFUL_SETS, Resource
 
 T = TypeVar("T")
 M = TypeVar("M", bound=KubeObject)
@@ -58,8 +59,8 @@ _GRANT_VERBS: Final = ("bind", "escalate")
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-async def gather(client: Client) -> Facts:
-    """Ask everything.
+async def gather(client: Client, *, ha: bool = False) -> Facts:
+    """Ask everything; `ha` for what that overlay makes.
 
     Raises:
         KubeError: the server does not answer, or does not accept the credentials.
@@ -69,13 +70,14 @@ async def gather(client: Client) -> Facts:
     definition = await _asked(_definition(client))
     gates = isinstance(admission, frozenset) and GATES.plural in admission
     parts = (*PARTS, *(GATE_PARTS if gates else ()))
+    made = (*parts, *(HA_PARTS if ha else ()))
     async with asyncio.TaskGroup() as group:
         deployments = group.create_task(_asked(_all(client, whole(DEPLOYMENTS, Workload))))
         namespaces = group.create_task(_asked(_all(client, whole(NAMESPACES, Labelled))))
         nodes = group.create_task(_asked(_all(client, whole(NODES, Node))))
         kvcaches = group.create_task(_kvcaches(client, definition))
-        present = group.create_task(_asked(_present(client, parts)))
-        missing = group.create_task(_asked(_missing(client, parts)))
+        present = group.create_task(_asked(_present(client, (*parts, *HA_PARTS))))
+        missing = group.create_task(_asked(_missing(client, made)))
     return Facts(
         version=version,
         admission=admission,
@@ -86,6 +88,7 @@ async def gather(client: Client) -> Facts:
         nodes=nodes.result(),
         present=present.result(),
         missing=missing.result(),
+        ha=ha,
     )
 
 
@@ -150,7 +153,7 @@ async def _present(client: Client, parts: Iterable[Part]) -> tuple[Present, ...]
 
 
 def _model(resource: Resource) -> type[KubeObject]:
-    return Workload if resource in {DEPLOYMENTS, DAEMON_SETS} else Labelled
+    return Workload if resource in {DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS} else Labelled
 
 
 async def _missing(client: Client, parts: Iterable[Part]) -> tuple[Right, ...]:

@@ -1,4 +1,4 @@
-"""What `kubectl apply -k k8s/overlays/default` makes: the kinds to have rights for and the names to find free. Pure.
+"""What `kubectl apply -k k8s/overlays/default`, or `ha`, makes: kinds to have rights for and names to find free. Pure.
 
 A test holds this table against the manifests.
 """
@@ -16,6 +16,7 @@ from kvberth.kube.resources import (
     POD_DISRUPTION_BUDGETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    STATEFUL_SETS,
     Resource,
 )
 from kvberth_schemas.crd import LABELS
@@ -74,3 +75,10 @@ GATE_PARTS: Final = (
     Part(GATE_BINDINGS, ("kvberth-gate",)),
 )
 """Asked about only where the API server serves such policies."""
+HA_PARTS: Final = (
+    Part(SERVICES, ("nats-peers",)),
+    Part(STATEFUL_SETS, ("nats",)),
+    Part(POD_DISRUPTION_BUDGETS, ("nats",)),
+    Part(NETWORK_POLICIES, ("nats-peers",)),
+)
+"""What the overlay `ha` makes beside them; its StatefulSet stands in for the Deployment of NATS."""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from kvberth.cli.preflight.checks.cluster import ENFORCE, PRIVILEGED
 from kvberth.cli.preflight.facts import Definition, Labelled, Present, Right, ours
 from kvberth.cli.preflight.findings import Finding, Level, few
-from kvberth.cli.preflight.parts import DEFINITION, NAMESPACE, OURS, PART_OF
-from kvberth.kube.resources import CRDS, DAEMON_SETS, DEPLOYMENTS, KVCACHES, NAMESPACES
+from kvberth.cli.preflight.parts import DEFINITION, HA_PARTS, NAMESPACE, OURS, PART_OF
+from kvberth.kube.resources import CRDS, DAEMON_SETS, DEPLOYMENTS, KVCACHES, NAMESPACES, STATEFUL_SETS
 
 _OWN_CHECK = {CRDS, NAMESPACES}
+_HA = {(part.resource, name) for part in HA_PARTS for name in part.names}
 _HAND_OVER = f"kubectl label crd {DEFINITION} {PART_OF}={OURS}"
 
 
@@ -54,9 +55,10 @@ def namespace(found: Sequence[Labelled]) -> Finding:
     return Finding("namespace", Level.OK, f"namespace {NAMESPACE} is there and ours")
 
 
-def names(found: Sequence[Present]) -> Finding:
+def names(found: Sequence[Present], *, ha: bool) -> Finding:
     """Whether an object of somebody else, or one that is going away, has a name that the install uses."""
-    others = [one for one in found if one.resource not in _OWN_CHECK]
+    made = found if ha else [one for one in found if (one.resource, one.meta.name) not in _HA]
+    others = [one for one in made if one.resource not in _OWN_CHECK]
     if foreign := [one.title for one in others if not ours(one.meta)]:
         sentence = f"the install would overwrite what is not ours: {few(foreign)}"
         return Finding(
@@ -65,6 +67,18 @@ def names(found: Sequence[Present]) -> Finding:
     if going := [one.title for one in others if one.meta.deleting]:
         return Finding("names", Level.REFUSED, f"{few(going)} is being deleted", "wait until it is gone")
     return Finding("names", Level.OK, "no object of somebody else has a name that the install uses")
+
+
+def bus(found: Sequence[Present], *, ha: bool) -> Finding:
+    """Whether the NATS of the other overlay is there: behind one Service, two buses would be two truths."""
+    other, is_there, is_to_come = STATEFUL_SETS, "the three NATS servers of overlay ha", "the one of default"
+    if ha:
+        other, is_there, is_to_come = DEPLOYMENTS, "the NATS server of overlay default", "the three of ha"
+    if any(one.resource == other and one.meta.name == "nats" for one in found):
+        sentence = f"{is_there} would stand beside {is_to_come}, as two buses behind one Service"
+        remedy = f"kubectl -n {NAMESPACE} delete {other.kind.lower()} nats; its writers say all again"
+        return Finding("bus", Level.REFUSED, sentence, remedy)
+    return Finding("bus", Level.OK, "no other NATS would stand beside the one of the install")
 
 
 def installed(found: Sequence[Present], release: str) -> Finding:
