@@ -27,6 +27,8 @@ NAMESPACE = "default"
 CACHE = "kv"
 HOST_DIRECTORY = f"/var/run/vineyard-kubernetes/{NAMESPACE}/{CACHE}"
 MiB = 1024 * 1024
+AWAIT_WITHIN_S = 60.0
+"""A runner's own start is in it: on a busy machine, with nothing compiled yet, that took 20 s."""
 
 
 @dataclass
@@ -153,7 +155,7 @@ class Rig:
 
     async def _await(self, owner: str, role: str, condition: Callable[[Message | None], bool]) -> Message:
         try:
-            async with asyncio.timeout(20.0):
+            async with asyncio.timeout(AWAIT_WITHIN_S):
                 while not condition(self.said(owner, role)):
                     await self.view.changed(1.0)
         except TimeoutError:

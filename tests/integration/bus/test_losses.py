@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import resource
+import socket as socketlib
+import struct
 import time
 from unittest.mock import patch
 
@@ -381,6 +383,30 @@ async def test_a_closed_connection_is_replaced_for_ever(server):
         await until(lambda: connection.connected)
         with pytest.raises(SessionLost):
             await session.publish("elsewhere")
+
+
+async def test_why_somebody_is_not_let_in_outlives_the_tries_that_are_only_cut():
+    tries = 0
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal tries
+        tries += 1
+        writer.write(b'INFO {"server_id":"x","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576}\r\n')
+        await reader.readline()
+        if tries == 1:
+            writer.write(b"-ERR 'Authorization Violation'\r\n")
+            await writer.drain()
+        else:
+            cut = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socketlib.SOL_SOCKET, socketlib.SO_LINGER, cut)
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as refusing:
+        port = refusing.sockets[0].getsockname()[1]
+        settings = BusSettings(url=f"nats://127.0.0.1:{port}", service=Service.CLI, instance="x", reconnect_wait_s=0.05)
+        async with Connection(settings, Metrics(Counts())) as connection:
+            await until(lambda: tries > 5, within_s=10)
+            assert "Authorization Violation" in connection.last_error
 
 
 async def test_a_server_that_answers_and_stores_nothing_is_named(server):

@@ -4,6 +4,7 @@ import asyncio
 import mmap
 import os
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ async def test_registration_and_status_tell_who_the_daemon_is(directory: Path) -
         await until(lambda: _alone(daemon.path))  # whoever waited for it to start has left
         registration, status = await probe(daemon.path, timeout_s=1.0)
         assert registration.ipc_socket == str(daemon.path)
-        assert registration.version == "0.24.2"
+        assert registration.version == metadata.version("vineyard-bdist")
         assert registration.instance_id == status.instance_id == 0
         assert status.deployment == "life-7"
         assert status.memory_limit == 32 * MIB
