@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-store test-kube test-compose test-cluster fuzz scenarios scenarios-all scenarios-long bench schemas clean
+.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster fuzz scenarios scenarios-all scenarios-long bench schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -50,6 +50,18 @@ integration: .venv/dev.stamp ## Tests against the real nats-server and vineyardd
 test-store: .venv/dev.stamp ## The same for the block store, the transfer worker and the engine's client
 	@echo '== integration tests of the data path: real vineyardd, real processes'
 	$(call beside_others,2,-m "not long" $(MODULES) $(DATA_PATH))
+
+# Engines bring the vineyardd of their own image. Found by its package's metadata, so the first on the path is taken.
+DAEMONS := 0.21.5 0.22.2 0.23.2 0.24.1
+BUILDS := .cache/vineyardd
+
+test-daemons: $(DAEMONS:%=$(BUILDS)/%.stamp) ## Our vineyard client and the official one against other builds of vineyardd
+	@for version in $(DAEMONS); do echo "== vineyardd $$version"; \
+	  PYTHONPATH=$(BUILDS)/$$version $(PYTEST) -q -n 2 $(MODULES) tests/integration/vineyard || exit 1; done
+
+$(BUILDS)/%.stamp: .venv/dev.stamp
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --no-deps --target $(BUILDS)/$* vineyard-bdist==$*
+	@touch $@
 
 test-kube: .venv/dev.stamp ## Tests against a real API server without nodes, two at a time, each with its own; KUBEBUILDER_ASSETS names the folder of its binaries
 	@echo '== tests against a real API server, its controllers and scheduler'
