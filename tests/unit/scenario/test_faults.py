@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from kvberth.scenario.backend.faults import Faults
+from kvberth.scenario.backend.faults import BusProxy, Faults
 from kvberth.scenario.format.verbs import Fault
 from support.waiting import until
 
@@ -46,3 +46,21 @@ async def test_a_daemon_that_takes_no_more_connections_is_waited_for_by_those_al
         rescue.cancel()
         daemon.close()
         await faults.close()
+
+
+async def test_the_way_to_a_server_that_has_a_name_fails_when_it_is_told_to():
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(2))
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, BusProxy("", 0, f"nats://localhost:{port}") as way:
+        reader, writer = await asyncio.open_connection("127.0.0.1", way.port)
+        writer.write(b"hi")
+        assert await reader.read() == b"hi"
+        writer.close()
+        way.set(Fault(bus=True, does="reset"), 0.0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", way.port)
+        assert await reader.read() == b""
+        writer.close()

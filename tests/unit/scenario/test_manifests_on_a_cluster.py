@@ -31,6 +31,15 @@ def test_nothing_else_is_changed() -> None:
     assert found == former
 
 
+def test_no_image_is_pulled_over_one_that_the_nodes_have() -> None:
+    containers = [{"name": "a", "imagePullPolicy": "Always"}, {"name": "b", "imagePullPolicy": "Never"}, {"name": "c"}]
+    spec = {"containers": containers, "initContainers": [{"name": "d", "imagePullPolicy": "Always"}]}
+    found = adapt.adapted({"kind": "Deployment", "spec": {"template": {"spec": spec}}}, Timing())
+    pod = found["spec"]["template"]["spec"]
+    policies = [one.get("imagePullPolicy") for one in (*pod["containers"], *pod["initContainers"])]
+    assert policies == ["IfNotPresent", "Never", None, "IfNotPresent"]
+
+
 def test_a_lost_node_and_a_slow_end_are_told_by_the_pods() -> None:
     found = adapt.adapted(deployment(), Timing({"node_lost": 300, "engine_drain": 2}, 0.02))
     spec = found["spec"]["template"]["spec"]

@@ -8,6 +8,7 @@ import pytest
 
 from kvberth.kube import KubeError
 from kvberth.kube.resources import NODES, PODS
+from kvberth.scenario.backend.asked import StatusAsked
 from kvberth.scenario.backend.kubernetes import eyes as eyes_module
 from kvberth.scenario.backend.kubernetes.eyes import NAME, Eyes, Question, Told
 from kvberth.scenario.backend.kubernetes.look import Looker
@@ -76,8 +77,12 @@ class Silent:
         return Told(dict.fromkeys(question.sockets, Answer("answers")), {}, [process])
 
 
+async def never() -> str:
+    raise AssertionError("nobody asks for a status here")
+
+
 async def unseen(silent: Silent, pods: Sequence[Any], expectation: dict[str, Any]) -> frozenset[str]:
-    looker = Looker(Lists(pods), silent, [STORY], [])  # type: ignore[arg-type]
+    looker = Looker(Lists(pods), silent, [STORY], [], StatusAsked(never))  # type: ignore[arg-type]
     return (await looker.look([Expectation.model_validate(expectation)])).unseen
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kvberth.scenario.backend.kubernetes import cluster
+from kvberth.scenario.backend.kubernetes.eyes import Way, calmest
 from kvberth.scenario.durations import Timing
 from kvberth.scenario.format import Scenario
 from kvberth.scenario.format.verbs import NodeSpec
@@ -31,12 +32,10 @@ def node(name: str, **more: object) -> dict:
         ({"pause": {"service": {"name": "runner", "node": "l20-a"}}}, "--node-driver"),
         ({"kill": {"service": {"name": "runner", "node": "l20-a"}}}, "paused and resumed"),
         ({"kill": "up"}, "kvberth up"),
-        ({"fault": {"bus": True, "does": "reset"}}, "before NATS"),
-        ({"stop": {"service": {"name": "node_agent", "node": "l20-a"}}}, "agent"),
     ],
 )
 def test_a_step_that_a_cluster_lacks_is_named(step: dict, reason: str) -> None:
-    found = cluster.unfit(told({"cordon": "l20-b"}, step), Timing(), has_driver=False)
+    found = cluster.unfit(told({"cordon": "l20-b"}, step), has_driver=False)
     assert found is not None
     assert found.startswith("step 2: ")
     assert reason in found
@@ -44,12 +43,12 @@ def test_a_step_that_a_cluster_lacks_is_named(step: dict, reason: str) -> None:
 
 def test_a_step_that_only_bare_can_do_is_left_out_by_itself() -> None:
     step = {"node_add": "l20-c", "requires": "bare"}
-    assert cluster.unfit(told(step), Timing(), has_driver=False) is None
+    assert cluster.unfit(told(step), has_driver=False) is None
 
 
 def test_with_a_driver_nodes_can_be_lost() -> None:
     steps = ({"node_down": "l20-a"}, {"node_up": "l20-a"}, {"pause": {"service": {"name": "runner", "node": "l20-a"}}})
-    assert cluster.unfit(told(*steps), Timing(), has_driver=True) is None
+    assert cluster.unfit(told(*steps), has_driver=True) is None
 
 
 @pytest.mark.parametrize(
@@ -61,11 +60,49 @@ def test_a_bus_that_asks_for_keys_is_known_by_the_agents(env: list | None, asks:
     assert cluster.asks_for_keys(agent) is asks
 
 
-def test_settings_of_services_are_the_clusters_own() -> None:
-    assert "empty_directory" in str(cluster.unfit(told({"mark": "x"}), Timing({"empty_directory": 5}), has_driver=True))
-    assert cluster.unfit(told({"mark": "x"}), Timing({"linger": 5, "node_lost": 9}), has_driver=True) is None
+def test_waits_that_a_cluster_has_of_its_own_can_be_set_but_not_counted_on() -> None:
+    time = {"node_not_ready": "30s", "engine_backoff": "10s"}
+    assert cluster.unfit(told({"cordon": "l20-a"}, time=time), has_driver=True) is None
+    counts = {"wait": {"caches": {"kvcache": "kv", "nodes": []}}, "within": "node_not_ready + 5s"}
+    assert "node_not_ready" in str(cluster.unfit(told(counts, time=time), has_driver=True))
+
+
+def test_services_are_told_what_a_scenario_sets() -> None:
     options = {"env": {"KVBERTH_LOG_LEVEL": "debug"}}
-    assert "KVBERTH_LOG_LEVEL" in str(cluster.unfit(told({"mark": "x"}, options=options), Timing(), has_driver=True))
+    scenario = told({"cordon": "l20-a"}, options=options)
+    timing = Timing({"empty_directory": 180, "linger": 300, "node_lost": 9}, factor=0.02)
+    assert cluster.settings(scenario, timing, None) == {"KVBERTH_LOG_LEVEL": "debug", "KVBERTH_EMPTY_AFTER_S": "3.6"}
+    assert cluster.settings(told({"cordon": "l20-a"}), Timing(), "nats://x:1") == {"KVBERTH_NATS_URL": "nats://x:1"}
+    assert cluster.settings(told({"cordon": "l20-a"}), Timing({"linger": 5}), None) == {}
+
+
+def test_a_scenario_that_lets_the_bus_fail_is_known() -> None:
+    assert cluster.cuts_bus(told({"fault": {"bus": True, "does": "reset"}}))
+    assert not cluster.cuts_bus(told({"fault": {"node": "l20-a", "kvcache": "kv", "does": "reset"}}))
+
+
+def test_nodes_that_a_scenario_takes_down_or_freezes_are_known_in_windows_too() -> None:
+    steps = (
+        {"pause": {"service": {"name": "runner", "node": "l20-a"}}},
+        {"pause": {"service": {"name": "node_agent", "node": "l20-b"}}},
+        {"during": {"never": [{"process": {"role": "cache"}}], "steps": [{"node_down": "l20-c"}], "for": "1s"}},
+        {"cordon": "l20-d"},
+    )
+    nodes = ["l20-a", "l20-b", "l20-c", "l20-d"]
+    assert cluster.troubled(told(*steps, nodes=nodes)) == {"l20-a", "l20-c"}
+
+
+def witness(on: str, *, ready: bool = True) -> dict:
+    """Make a witness's pod."""
+    status = {"podIP": f"10.0.0.{len(on)}", "conditions": [{"type": "Ready", "status": str(ready)}]}
+    return {"metadata": {"name": f"witness-{on}"}, "spec": {"nodeName": on}, "status": status}
+
+
+def test_the_bus_is_heard_through_a_node_that_nothing_troubles() -> None:
+    pods = [witness("a"), witness("bb"), witness("ccc"), witness("dddd", ready=False)]
+    assert calmest(pods, {"a"}) == Way("bb", "witness-bb", "10.0.0.2")
+    assert calmest(pods, {"a", "bb", "ccc"}) == Way("a", "witness-a", "10.0.0.1")
+    assert calmest(pods[3:], set()) is None
 
 
 def test_nodes_are_those_of_their_name_and_else_the_next_ones() -> None:

@@ -26,7 +26,7 @@ def test_what_cannot_be_told_on_a_cluster_is_said_so_as_the_backend_says_it_and_
 ) -> None:
     path = TESTS / "scenarios" / f"{name}.yaml"
     scenario = parse(path.read_text(), path.name)
-    why = cluster.unfit(scenario, scenario.timing(1.0, cluster.PROMISED), has_driver=True)
+    why = cluster.unfit(scenario, has_driver=True)
     assert (reason.removeprefix(CANNOT) if reason.startswith(CANNOT) else None) == why
     words = reason.split()
     if words[:1] == ["needs"] and words[-1] == "nodes":

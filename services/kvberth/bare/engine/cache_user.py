@@ -75,15 +75,16 @@ class CacheUser:
         if self.client is None:
             self._connect()
             say("connected", self.path)
-        self._delete_objects()
         started = time.monotonic()
         builder = self.client.create_blob(len(PAYLOAD))
         builder.copy(0, PAYLOAD)
-        self.objects.append(builder.seal(self.client).id)
-        blob = self.client.get_blob(self.objects[-1])
+        stored = builder.seal(self.client).id
+        blob = self.client.get_blob(stored)
         if blob is None or bytes(memoryview(blob)) != PAYLOAD:
             raise RuntimeError("the cache gave back other bytes than it was given")
         say("stored", f"and read {len(PAYLOAD)} bytes in {(time.monotonic() - started) * 1000:.2f} ms")
+        self._delete_objects()  # only now: in a cache that is full nothing can be stored, whoever came first
+        self.objects.append(stored)
 
     def _delete_objects(self) -> None:
         """Delete what was stored before; what a dead daemon held is gone with it."""

@@ -70,15 +70,22 @@ def _listening(path: Path) -> socket.socket:
 
 
 class BusProxy:
-    """Stands between NATS and the services, which are told its URL in place of the server's; ``async with``."""
+    """Stands between NATS and who is told its address in place of the server's; ``async with``."""
 
-    def __init__(self) -> None:
-        self.server = ""
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, server: str = "") -> None:
+        """Listen there; port 0: any that is free."""
+        self.server = server
         """URL of the NATS behind it; empty until that is known: then every connection is ended."""
         self._listener = socket.socket()
-        self._listener.bind(("127.0.0.1", 0))
+        try:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind((host, port))
+        except OSError:
+            self._listener.close()
+            raise
         self._proxy = FaultProxy(self._listener, self._dial)
-        self.url = f"nats://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.port = self._listener.getsockname()[1]
+        self.url = f"nats://{host}:{self.port}"
 
     def set(self, what: verbs.Fault, delay_s: float) -> str:
         """Let the bus fail in that way from now on."""
@@ -96,13 +103,13 @@ class BusProxy:
 
     async def _dial(self) -> socket.socket:
         address = urlsplit(self.server)
-        if address.port is None:
+        if address.hostname is None or address.port is None:
             raise ConnectionRefusedError("NATS is not started yet")
         sock = socket.socket()
         sock.setblocking(False)
         try:
             async with asyncio.timeout(_DIAL_S):
-                await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", address.port))
+                await asyncio.get_running_loop().sock_connect(sock, (address.hostname, address.port))
         except BaseException:
             sock.close()
             raise

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from kvberth.scenario.backend import probes
+from kvberth.scenario.backend.asked import StatusAsked
 from kvberth.scenario.backend.bare import kernel
-from kvberth.scenario.backend.bare.asked import StatusAsked
 from kvberth.scenario.backend.bare.stack import BareStack
 from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.facts import Answer, Facts, Life, PathFact, Place, Readiness, Sample
@@ -30,7 +30,7 @@ class Looker:
         self._listener = listener
         self.nodes = list(nodes)
         """Every node that ever was there: its root is looked at even after it was deleted."""
-        self.status = StatusAsked(stack)
+        self.status = StatusAsked(lambda: stack.asked("status"))
         self.hidden: set[int] = set()
         """Processes that count as dead: those of a lost node that only stand in the supervisor's way."""
 

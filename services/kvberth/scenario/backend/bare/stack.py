@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kvberth.bare.stack.layout import Address, Layout
+from kvberth.scenario.backend.asked import printed
 from kvberth.scenario.backend.bare import kernel
 from kvberth.scenario.backend.protocol import ScenarioError
 
 START_WITHIN_S = 60.0
 END_WITHIN_S = 60.0
 _POLL_S = 0.02
-_WIDE = "300"
-"""Columns of a terminal in which no line is folded."""
 
 
 class BareStack:
@@ -62,25 +61,9 @@ class BareStack:
         """Start a `kvberth` command for this stack."""
         return await self.module("kvberth.cli", {}, *arguments, "--state", str(self.layout.state))
 
-    async def asked(self, *arguments: str, within_s: float) -> str:
+    async def asked(self, *arguments: str) -> str:
         """Run a `kvberth` command and give all that it prints, or why it printed nothing."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kvberth.cli", *arguments, "--state", str(self.layout.state)),
-            env={**self.env, "COLUMNS": _WIDE},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(within_s):
-                return (await process.communicate())[0].decode(errors="replace")
-        except TimeoutError:
-            return f"'kvberth {' '.join(arguments)}' did not end within {within_s:g} s"
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        return await printed((*arguments, "--state", str(self.layout.state)), self.env)
 
     async def module(self, module: str, env: Mapping[str, str], *arguments: str) -> asyncio.subprocess.Process:
         """Start a program of kvberth in a session of its own: Ctrl-C at the terminal is not for it."""

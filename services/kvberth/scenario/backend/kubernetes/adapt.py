@@ -1,7 +1,8 @@
 """Makes a scenario's manifests such as a cluster can run them in a scenario's time; everything else stays. Pure.
 
-Each change has a reason: probes that wait for a real model to load, tolerations and environment that carry a wait of
-the scenario, Secrets that a manifest names and nobody brings, volumes that would bind a pod to its first node.
+Each change has a reason: probes that wait for a real model to load, images that would be pulled anew over our own of
+that name, tolerations and environment that carry a wait of the scenario, Secrets that a manifest names and nobody
+brings, volumes that would bind a pod to its first node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,6 +54,8 @@ def secret(namespace: str, name: str, keys: Iterable[str]) -> Json:
 
 def _pod_spec(spec: Json, claims: Iterable[Json], timing: Timing) -> Json:
     changed = {**spec, "containers": [_container(one, timing) for one in spec.get("containers") or ()]}
+    if "initContainers" in spec:
+        changed["initContainers"] = [_present(one) for one in spec["initContainers"] or ()]
     if names := [claim["metadata"]["name"] for claim in claims]:
         changed["volumes"] = [*(spec.get("volumes") or ()), *({"name": name, "emptyDir": {}} for name in names)]
     if "node_lost" in timing.written:
@@ -64,7 +67,7 @@ def _pod_spec(spec: Json, claims: Iterable[Json], timing: Timing) -> Json:
 def _container(container: Any, timing: Timing) -> Any:  # noqa: ANN401 (what a user wrote)
     if not isinstance(container, Mapping):
         return container
-    changed = dict(container)
+    changed = dict(_present(container))
     for probe in ("readinessProbe", "startupProbe"):
         if isinstance(container.get(probe), Mapping):
             changed[probe] = {**container[probe], "initialDelaySeconds": 0, "periodSeconds": 1}
@@ -72,6 +75,12 @@ def _container(container: Any, timing: Timing) -> Any:  # noqa: ANN401 (what a u
         drain = {"name": _DRAIN, "value": f"{timing.named['engine_drain']:g}"}
         changed["env"] = [*(container.get("env") or ()), drain]
     return changed
+
+
+def _present(container: Any) -> Any:  # noqa: ANN401 (what a user wrote)
+    """Take the image that the node has under that name: a pull would bring another one, or none."""
+    always = isinstance(container, Mapping) and container.get("imagePullPolicy") == "Always"
+    return {**container, "imagePullPolicy": "IfNotPresent"} if always else container
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from kvberth.scenario import durations
 from kvberth.scenario.capabilities import missing
 from kvberth.scenario.durations import Timing
 from kvberth.scenario.format import Scenario, Step
@@ -20,29 +21,52 @@ PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
 """A container must start: a bare PATCH of the DaemonSet alone takes more than half a second."""
 
 GPU: Final = "nvidia.com/gpu"
+_KUBELET: Final = "kubelets start engines again after waits of their own"
 _NKEY: Final = "KVBERTH_NATS_NKEY_FILE"
 _NO_VERB: Final = {
     "disk": "the disk of NATS is filled on the machine that it runs on",
     "node_add": "a cluster's nodes are given",
 }
 _DRIVEN: Final = frozenset({"node_down", "node_up", "node_delete"})
-_WAITS: Final = frozenset({"node_not_ready", "empty_directory", "engine_backoff"})
-"""Waits of the product that are settings of services which a cluster shares; the others stand in manifests."""
+_SETTINGS: Final = {"empty_directory": "KVBERTH_EMPTY_AFTER_S"}
+"""Which setting of services a wait of `time:` is; others stand in manifests, or are the cluster's own."""
+_OWN: Final = {"node_not_ready": "a cluster's own controllers call nodes not ready", "engine_backoff": _KUBELET}
 
 
-def unfit(scenario: Scenario, timing: Timing, *, has_driver: bool) -> str | None:
+def unfit(scenario: Scenario, *, has_driver: bool) -> str | None:
     """Say why a scenario can't be told on a cluster; None where it can."""
     if scenario.nodes_file is not None:
         return "a cluster's nodes are given, this scenario brings its own (nodes_file)"
-    if scenario.options.env:
-        return f"services of a cluster keep their settings, this scenario sets {', '.join(scenario.options.env)}"
-    if waits := sorted(_WAITS & timing.written.keys()):
-        return f"services of a cluster keep their settings, this scenario sets {', '.join(waits)}"
+    used = {name for text in scenario.time_spans() for name in durations.names_in(text)}
+    if own := sorted(used & _OWN.keys()):
+        return f"{_OWN[own[0]]}, this scenario counts on its {own[0]}"
     for number, step in scenario.all_steps():
         lacks = None if missing(step.needs, step.requires, ABILITIES) else _lacks(step, has_driver=has_driver)
         if lacks:
             return f"step {number}: {lacks}"
     return None
+
+
+def settings(scenario: Scenario, timing: Timing, bus: str | None) -> dict[str, str]:
+    """Give what the services have to be told for a scenario; `bus`: URL that its faults stand at, if it has any."""
+    waits = {_SETTINGS[name]: f"{value:g}" for name, value in timing.named.items() if name in _SETTINGS}
+    return {**scenario.options.env, **waits, **({"KVBERTH_NATS_URL": bus} if bus else {})}
+
+
+def cuts_bus(scenario: Scenario) -> bool:
+    """Whether it lets the bus fail."""
+    return any(step.fault is not None and step.fault.bus for _, step in scenario.all_steps())
+
+
+def troubled(scenario: Scenario) -> set[str]:
+    """Give the nodes whose machine or kubelet it does something to."""
+    found = set()
+    for _, step in scenario.all_steps():
+        if step.kind in _DRIVEN:
+            found.add(str(step.value))
+        elif step.pause is not None and getattr(step.pause.value, "name", None) == "runner":
+            found.add(step.pause.value.node)
+    return found
 
 
 def asks_for_keys(agent: Json) -> bool:
@@ -108,12 +132,8 @@ def labels_of(spec: NodeSpec, node: Json) -> dict[str, str | None]:
 
 
 def _lacks(step: Step, *, has_driver: bool) -> str | None:
-    if any(part.kind == "cli" for item in step.expectations() for part in item.parts()):
-        return "'kvberth status' is asked of a bare machine"
     if step.kind in _NO_VERB:
         return _NO_VERB[step.kind]
-    if getattr(step.value, "bus", None):
-        return "a fault stands before NATS only where its services are started with the story"
     target = getattr(step.value, "target", step.value)
     service = getattr(getattr(target, "service", None), "name", None)
     is_runner = step.kind in {"pause", "resume"} and service == "runner"
@@ -123,8 +143,6 @@ def _lacks(step: Step, *, has_driver: bool) -> str | None:
         return "a kubelet can be paused and resumed, nothing else"
     if getattr(target, "kind", None) == "up":
         return "there is no 'kvberth up'"
-    if step.kind in {"stop", "start"} and service == "node_agent":
-        return "an agent can't be kept away from one node"
     return None
 
 

@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kvberth.kube import KubeError, NotFound
 from kvberth.kube.resources import DAEMON_SETS, PODS
+from kvberth.scenario.backend.kubernetes import observed
 from kvberth.scenario.backend.kubernetes.api import Api, Json
 from kvberth.scenario.backend.kubernetes.processes import Process
 from kvberth.scenario.backend.kubernetes.witness import PORT, ROOT, TOKEN_VARIABLE
@@ -45,6 +46,15 @@ class Told:
     processes: Sequence[Process] = ()
     seen: bool = True
     """False: nobody answered, so that nothing of this is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A witness through which NATS can be reached."""
+
+    node: str
+    pod: str
+    address: str
 
 
 class Eyes:
@@ -131,6 +141,11 @@ class Eyes:
             raise ScenarioError(said["failed"])
         return str(said["done"])
 
+    async def way(self, troubled: Collection[str]) -> Way | None:
+        """Give whose witness leads to NATS, rather on a node that no step troubles; None while there is none."""
+        pods = await self._api.list(PODS, self._namespace, _selector())
+        return calmest(pods, troubled)
+
     async def rest(self) -> list[str]:
         """End the faults and peers that a scenario put at sockets; give what failed."""
         deadline = asyncio.get_running_loop().time() + REST_WITHIN_S
@@ -184,6 +199,13 @@ def _is_there(wanted: Json, found: Json | None) -> bool:
 
 def _selector() -> str:
     return ",".join(f"{key}={value}" for key, value in _LABELS.items())
+
+
+def calmest(pods: Iterable[Json], troubled: Collection[str]) -> Way | None:
+    """Give the witness that will live longest: on a node that nothing troubles, if there is one; pure."""
+    ready = [pod for pod in pods if observed.is_ready(pod) and "deletionTimestamp" not in pod["metadata"]]
+    ways = [Way(pod["spec"]["nodeName"], pod["metadata"]["name"], pod["status"]["podIP"]) for pod in ready]
+    return min(ways, key=lambda way: (way.node in troubled, way.node), default=None)
 
 
 def manifest(namespace: str, image: str, token: str) -> dict[str, Any]:

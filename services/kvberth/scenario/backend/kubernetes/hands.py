@@ -7,6 +7,7 @@ from typing import Any
 
 from kvberth.scenario import durations
 from kvberth.scenario.backend import faults, files, filling
+from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.format.verbs import Fault, FileAct, Filled, Peer
 
 
@@ -15,6 +16,8 @@ class Hands:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.bus: faults.BusProxy | None = None
+        """The services' way to NATS, while it leads through this node."""
         self._begin()
 
     async def do(self, kind: str, raw: Mapping[str, Any]) -> str:
@@ -25,8 +28,7 @@ class Hands:
             case "peer":
                 return await self._peers.put(Peer.model_validate(raw), self._root)
             case "fault":
-                fault = Fault.model_validate(raw)
-                return await self._faults.put(fault, self._root, durations.parse(fault.delay, {}))
+                return await self._fault(Fault.model_validate(raw))
             case "fill":
                 return await self._fillings.fill(Filled.model_validate(raw), self._root)
             case "free":
@@ -35,9 +37,20 @@ class Hands:
 
     async def rest(self) -> None:
         """End faults and peers; what fills a cache ends with its daemon."""
+        if self.bus is not None:
+            self.bus.set(Fault(bus=True, does="none"), 0.0)
         await self._faults.close()
         await self._peers.close()
         self._begin()
+
+    async def _fault(self, fault: Fault) -> str:
+        delay_s = durations.parse(fault.delay, {})
+        if fault.bus is None:
+            return await self._faults.put(fault, self._root, delay_s)
+        if self.bus is None:
+            raise ScenarioError("no way to NATS leads through this node, so that none can fail here")
+        self.bus.set(fault, delay_s)
+        return "the services' way to NATS"
 
     def _begin(self) -> None:
         self._faults, self._peers, self._fillings = faults.Faults(), files.Peers(), filling.Fillings()

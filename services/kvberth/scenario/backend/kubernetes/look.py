@@ -9,6 +9,7 @@ from typing import Any
 from kvberth.kube import KubeError
 from kvberth.kube.resources import KVCACHES, LEASES, NODES, PODS
 from kvberth.scenario.backend import probes
+from kvberth.scenario.backend.asked import StatusAsked
 from kvberth.scenario.backend.kubernetes import observed
 from kvberth.scenario.backend.kubernetes.api import Api, Json
 from kvberth.scenario.backend.kubernetes.concern import concerned, stands_for
@@ -32,6 +33,7 @@ class Looker:
     nodes: list[str]
     """Those of the scenario: only their sockets are asked."""
     heard: Sequence[Heard]
+    status: StatusAsked
     down: set[str] = field(default_factory=set)
     """Nodes that were taken down: there is nobody to ask, and nothing runs."""
 
@@ -39,6 +41,8 @@ class Looker:
         """Give the facts as they are now. Raises KubeError where the API server does not answer."""
         parts = [part for item in expectations for part in item.parts()]
         kinds = {part.kind for part in parts}
+        if "cli" in kinds:
+            self.status.ask()
         pods, nodes, kvcaches = await asyncio.gather(
             self.api.list(PODS),
             self.api.list(NODES) if "node" in kinds else _nothing(),
@@ -57,6 +61,7 @@ class Looker:
             pods=observed.engines(pods),
             statuses=tuple(status for status in statuses if status is not None),
             heard=self.heard,
+            printed=self.status.printed,
             lives=tuple(being.life for being in found),
             answers=self._answers(questions, told),
             unseen=await self._unseen(silent, questions, parts, pods) if silent else frozenset(),

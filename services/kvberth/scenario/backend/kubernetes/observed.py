@@ -54,6 +54,8 @@ class Being:
     node: str
     process: Process
     pod: Json = field(compare=False)
+    first: Process | None = field(default=None, compare=False)
+    """Of the container: who keeps a daemon alive, else the process itself."""
 
 
 def role(pod: Json) -> str | None:
@@ -98,7 +100,8 @@ def beings(pods: Iterable[Json], by_node: Mapping[str, Sequence[Process]]) -> It
         for process in ours:
             if what is not None and _leads(what, process, pod, names[process.container]):
                 whole = [one for one in ours if one.container == process.container]
-                yield Being(_life(what, process, pod, whole), node, process, pod)
+                first = next((one for one in whole if one.inner_pid == 1), None)
+                yield Being(_life(what, process, pod, whole), node, process, pod, first)
 
 
 def pod_state(pod: Json) -> Pod:

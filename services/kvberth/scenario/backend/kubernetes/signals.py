@@ -8,6 +8,7 @@ from typing import Final
 from kvberth.kube import KubeError, Resource
 from kvberth.kube.resources import DEPLOYMENTS, PODS
 from kvberth.scenario.backend.kubernetes import observed
+from kvberth.scenario.backend.kubernetes.install import Install
 from kvberth.scenario.backend.kubernetes.look import Looker
 from kvberth.scenario.backend.kubernetes.nodes import Nodes
 from kvberth.scenario.backend.kubernetes.observed import INSTALLED, Being
@@ -28,13 +29,16 @@ class Signals:
 
     looker: Looker
     nodes: Nodes
+    install: Install
     stopped: dict[str, int] = field(default_factory=dict)
     """Deployments that were scaled to none, with the replicas that they had."""
 
     async def kill(self, target: Target, name: str) -> str:
         """Send a signal, and wait for the end of that life. Raises ScenarioError, KubeError."""
         being = await self._one(target)
-        await self.looker.eyes.signal(being.node, being.process, name)
+        # While nobody is to start it again, that holds of the script in its container, too, which is its first process.
+        alone = being.first if being.life.role == "cache" and being.node in self.nodes.paused else None
+        await self.looker.eyes.signal(being.node, alone or being.process, name)
         await self._until_gone(being)
         return str(being.life)
 
@@ -74,28 +78,30 @@ class Signals:
         return f"{being.life} ended, the next life is there"
 
     async def stop(self, target: Target) -> str:
-        """Keep a service away: its Deployment wants no replica. Raises ScenarioError, KubeError."""
+        """Keep a service away: its Deployment wants no replica, or no agent may run there.
+
+        Raises ScenarioError, KubeError.
+        """
+        if node := _agents_node(target):
+            await self.install.keep_agent_from(node)
+            return await self._until_away(target, f"no agent may run on {node}")
         name = _deployment(target)
         deployment = await self.looker.api.get(DEPLOYMENTS, INSTALLED, name)
         if deployment is None:
             raise ScenarioError(f"there is no Deployment {INSTALLED}/{name}")
         self.stopped[name] = deployment["spec"]["replicas"]
         await self._scale(name, 0)
-        for being in await self._lives(target):
-            await self.looker.eyes.signal(being.node, being.process, "KILL")
-
-        async def gone() -> bool:
-            return not await self._lives(target)
-
-        await _until(gone, f"{target} lives on", BACK_WITHIN_S)
-        return f"Deployment {name} is scaled to none"
+        return await self._until_away(target, f"Deployment {name} is scaled to none")
 
     async def start(self, target: Target) -> str:
         """Let a service come again that was stopped. Raises ScenarioError, KubeError."""
-        name = _deployment(target)
-        if name not in self.stopped:
-            raise ScenarioError(f"{target} was not stopped; 'start' ends a 'stop'")
-        await self._scale(name, self.stopped.pop(name))
+        if node := _agents_node(target):
+            await self.install.let_agent_back(node)
+        else:
+            name = _deployment(target)
+            if name not in self.stopped:
+                raise ScenarioError(f"{target} was not stopped; 'start' ends a 'stop'")
+            await self._scale(name, self.stopped.pop(name))
 
         async def back() -> bool:
             return bool(await self._lives(target))
@@ -131,6 +137,16 @@ class Signals:
             failed.append(str(error))
         return failed
 
+    async def _until_away(self, target: Target, said: str) -> str:
+        for being in await self._lives(target):
+            await self.looker.eyes.signal(being.node, being.process, "KILL")
+
+        async def gone() -> bool:
+            return not await self._lives(target)
+
+        await _until(gone, f"{target} lives on", BACK_WITHIN_S)
+        return said
+
     async def _scale(self, name: str, replicas: int) -> None:
         resource: Resource = DEPLOYMENTS
         await self.looker.api.merge(resource, INSTALLED, name, {"spec": {"replicas": replicas}}, "scale")
@@ -164,6 +180,11 @@ def _identity(being: Being) -> tuple[str, int, int]:
 
 def _is_runner(target: Target) -> bool:
     return isinstance(target.value, ServiceTarget) and target.value.name == "runner"
+
+
+def _agents_node(target: Target) -> str | None:
+    is_agent = isinstance(target.value, ServiceTarget) and target.value.name == "node_agent"
+    return target.value.node if is_agent else None
 
 
 def _deployment(target: Target) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +18,19 @@ from typing import Any, Final
 from aiohttp import web
 
 from kvberth.scenario.backend import probes
+from kvberth.scenario.backend.faults import BusProxy
 from kvberth.scenario.backend.kubernetes import processes
 from kvberth.scenario.backend.kubernetes.hands import Hands
 from kvberth.scenario.backend.protocol import ScenarioError
 
 PORT: Final = 8099
+ONLOOKERS_PORT: Final = 4222
+"""Leads to NATS, whatever its node's kubelet does, and nothing ever stands in between."""
+SERVICES_PORT: Final = 4223
+"""Leads to NATS, too; it fails where a scenario lets the bus fail."""
 ROOT: Final = "/var/run/vineyard-kubernetes"
+NATS: Final = "nats://nats:4222"
+"""The Service of the witness's own namespace."""
 TOKEN_VARIABLE: Final = "WITNESS_TOKEN"  # noqa: S105 (the variable's name, no secret)
 
 Json = dict[str, Any]
@@ -32,8 +39,9 @@ Json = dict[str, Any]
 class Witness:
     """What one node's witness answers."""
 
-    def __init__(self, token: str, root: Path, proc: Path = processes.PROC) -> None:
-        self._token, self._root, self._proc = token, root, proc
+    def __init__(self, token: str, root: Path, proc: Path = processes.PROC, nats: str | None = None) -> None:
+        """`nats`: URL that its two ways to NATS lead to; None: it has none."""
+        self._token, self._root, self._proc, self._nats = token, root, proc, nats
         self._hands = Hands(root)
 
     def application(self) -> web.Application:
@@ -43,8 +51,20 @@ class Witness:
         application.router.add_post("/signal", self._signal)
         application.router.add_post("/do/{verb:files|peer|fault|fill|free}", self._do)
         application.router.add_post("/rest", self._rest)
+        application.cleanup_ctx.append(self._lead)
         application.on_cleanup.append(self._end)
         return application
+
+    async def _lead(self, _: web.Application) -> AsyncIterator[None]:
+        """Lead to NATS as long as this serves."""
+        if self._nats is None:
+            yield
+            return
+        async with (
+            BusProxy("", ONLOOKERS_PORT, self._nats),
+            BusProxy("", SERVICES_PORT, self._nats) as self._hands.bus,
+        ):
+            yield
 
     async def _look(self, request: web.Request) -> web.Response:
         asked = await self._asked(request)
@@ -103,7 +123,7 @@ class Witness:
 
 def main() -> None:
     """Serve until a signal comes."""
-    witness = Witness(os.environ[TOKEN_VARIABLE], Path(os.environ.get("WITNESS_ROOT", ROOT)))
+    witness = Witness(os.environ[TOKEN_VARIABLE], Path(os.environ.get("WITNESS_ROOT", ROOT)), nats=NATS)
     web.run_app(witness.application(), port=PORT, print=None, access_log=None)
 
 

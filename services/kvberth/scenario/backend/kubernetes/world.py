@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import os
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kvberth.kube import ClientSettings, KubeError
 from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, EVENTS, KVCACHES, NODES, PODS
+from kvberth.scenario.backend.asked import StatusAsked, printed
 from kvberth.scenario.backend.keeping import keep_events
 from kvberth.scenario.backend.kubernetes import cluster, observed
 from kvberth.scenario.backend.kubernetes.api import Api, open_client
@@ -18,11 +21,13 @@ from kvberth.scenario.backend.kubernetes.driver import NodeDriver
 from kvberth.scenario.backend.kubernetes.evictions import Evictions
 from kvberth.scenario.backend.kubernetes.eyes import Eyes
 from kvberth.scenario.backend.kubernetes.forward import Forward
+from kvberth.scenario.backend.kubernetes.install import AGENT, Install
 from kvberth.scenario.backend.kubernetes.look import Looker
 from kvberth.scenario.backend.kubernetes.nodes import Nodes
 from kvberth.scenario.backend.kubernetes.objects import Objects
 from kvberth.scenario.backend.kubernetes.observed import INSTALLED
 from kvberth.scenario.backend.kubernetes.signals import Signals
+from kvberth.scenario.backend.kubernetes.witness import ONLOOKERS_PORT, SERVICES_PORT
 from kvberth.scenario.backend.listener import Listener
 from kvberth.scenario.backend.protocol import ScenarioError, Setting, Unfit
 from kvberth.scenario.backend.publish import among, publish
@@ -37,8 +42,7 @@ READY_WITHIN_S = 120.0
 REST_S = 0.1
 QUIET_S = 1.0
 """The bus has told its history once it says nothing for so long."""
-_NATS_PORT = 4222
-_AGENT, _DECIDERS = "kvberth-node", ("nats", "placement", "pod-watcher")
+_DECIDERS = ("nats", "placement", "pod-watcher")
 
 
 @dataclass
@@ -52,6 +56,8 @@ class ClusterWorld:
     nodes: Nodes
     signals: Signals
     timing: Timing
+    bus_node: str | None = None
+    """Whose witness the services' way to NATS leads through, where a scenario lets it fail."""
     looked: float = 0.0
     """When the last look ended, by the loop's clock."""
 
@@ -78,6 +84,7 @@ class ClusterWorld:
 
     async def do(self, step: Step, marks: Mapping[str, Mark]) -> str:
         """Carry out a verb."""
+        await self.looker.status.close()  # what is asked now says nothing of what is done now
         try:
             return await self._do(step.kind, step.value, marks)
         except KubeError as error:
@@ -102,10 +109,22 @@ class ClusterWorld:
                 said = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 if kind == "fault":
                     said["delay"] = f"{self.timing.seconds(value.delay) * 1000:.0f}ms"
-                return await self.looker.eyes.do(kind, value.node, said)
+                node = value.node or self.bus_node
+                assert node is not None  # every scenario that lets the bus fail has one
+                return await self.looker.eyes.do(kind, node, said)
             case "publish":
                 return await publish(value, self.listener.url, lambda: among(value, self.heard, marks))
         raise ScenarioError(f"a cluster has no verb '{kind}'")
+
+    async def set(self, scenario: Scenario, troubled: Collection[str]) -> None:
+        """Give services the settings of a scenario, and where it lets the bus fail a way to it that can."""
+        bus = None
+        if cluster.cuts_bus(scenario):
+            way = await self.looker.eyes.way(troubled)
+            if way is None:
+                raise ScenarioError("no witness is ready, through which the services' way to NATS could lead")
+            self.bus_node, bus = way.node, f"nats://{way.address}:{SERVICES_PORT}"
+        await self.signals.install.give(cluster.settings(scenario, self.timing, bus))
 
     async def ready(self, nodes: Sequence[str]) -> None:
         """Wait until the install works and the bus has told its history, which is no part of the scenario."""
@@ -134,12 +153,13 @@ class ClusterWorld:
 
     async def end(self) -> list[str]:
         """Make the cluster what it was; give what is left over."""
+        await self.looker.status.close()
         left = [*await self.signals.revive(), *await self.nodes.raise_all()]
         try:
             left += await self.objects.remove_all()
         except KubeError as error:
             left.append(str(error))
-        left += await self.nodes.restore()
+        left += [*await self.nodes.restore(), *await self.signals.install.take_back()]
         return left + await self.looker.eyes.rest()
 
     async def keep(self, folder: Path) -> None:
@@ -183,7 +203,7 @@ class KubernetesBackend:
     async def fitted(self, setting: Setting) -> Scenario:
         """Give the scenario with the cluster's names of its nodes."""
         scenario = setting.scenario
-        if reason := cluster.unfit(scenario, setting.timing, has_driver=self._node_driver is not None):
+        if reason := cluster.unfit(scenario, has_driver=self._node_driver is not None):
             raise Unfit(reason)
         async with _reached(self._kubeconfig) as api:
             there = await api.list(NODES)
@@ -200,28 +220,31 @@ class KubernetesBackend:
     @asynccontextmanager
     async def world(self, setting: Setting) -> AsyncIterator[ClusterWorld]:
         """Tell one scenario on the cluster; afterwards it is as before."""
-        specs = {spec.name: spec for spec in setting.scenario.nodes}
-        settings = ClientSettings(kubeconfig=self._kubeconfig)
+        scenario, kubeconfig = setting.scenario, ClientSettings(kubeconfig=self._kubeconfig)
+        specs = {spec.name: spec for spec in scenario.nodes}
+        troubled = cluster.troubled(scenario)
         async with _reached(self._kubeconfig) as api:
             eyes = await self._eyes(api, list(specs))
 
-            async def nats() -> str | None:
-                pods = await api.list(PODS, INSTALLED, "app.kubernetes.io/name=nats")
-                ready = [pod for pod in pods if observed.pod_state(pod).ready]
-                return str(ready[0]["metadata"]["name"]) if ready else None
+            async def way() -> str | None:
+                # Not to NATS itself: who hears it through its own kubelet hears nothing while that one is paused.
+                found = await eyes.way(troubled)
+                return found.pod if found else None
 
             async with (
-                Forward(settings, INSTALLED, _NATS_PORT, nats) as forward,
+                Forward(kubeconfig, INSTALLED, ONLOOKERS_PORT, way) as forward,
                 Listener(f"nats://127.0.0.1:{forward.port}", Service.POD_WATCHER) as listener,
                 Evictions(api) as evictions,
             ):
-                looker = Looker(api, eyes, list(specs), listener.heard)
+                looker = Looker(api, eyes, list(specs), listener.heard, StatusAsked(partial(_status, listener.url)))
                 nodes = Nodes(looker, NodeDriver(self._node_driver))
                 objects = Objects(looker, setting, evictions)
-                world = ClusterWorld(api, listener, looker, objects, nodes, Signals(looker, nodes), setting.timing)
+                signals = Signals(looker, nodes, Install(api))
+                world = ClusterWorld(api, listener, looker, objects, nodes, signals, setting.timing)
                 left: list[str] = []
                 try:
                     await nodes.prepare(specs)
+                    await world.set(scenario, troubled)
                     await world.ready(list(specs))
                     yield world
                 finally:
@@ -237,10 +260,10 @@ class KubernetesBackend:
 
     async def _eyes(self, api: Api, nodes: Sequence[str]) -> Eyes:
         """Put witnesses on the nodes, with the image that the node agents have; they stay for the run's next story."""
-        agent = await api.get(DAEMON_SETS, INSTALLED, _AGENT)
+        agent = await api.get(DAEMON_SETS, INSTALLED, AGENT)
         if agent is None:
             raise ScenarioError(
-                f"kvberth is not installed on this cluster, there is no DaemonSet {INSTALLED}/{_AGENT}: "
+                f"kvberth is not installed on this cluster, there is no DaemonSet {INSTALLED}/{AGENT}: "
                 "kubectl apply -k k8s/overlays/default"
             )
         if cluster.asks_for_keys(agent):
@@ -252,6 +275,12 @@ class KubernetesBackend:
         eyes = Eyes(api, INSTALLED, self._token)
         await eyes.open(agent["spec"]["template"]["spec"]["containers"][0]["image"], nodes)
         return eyes
+
+
+async def _status(bus: str) -> str:
+    """Ask `kvberth status` of a bus, as a user with no setting of their own would."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("KVBERTH_")}
+    return await printed(("status",), {**env, "KVBERTH_NATS_URL": bus})
 
 
 @asynccontextmanager
