@@ -76,6 +76,8 @@ class CacheWantV1(Want):
     """What the cache counts for in its node's ``requested``: the manifest's memory."""
     cpu_millis: int = 0
     env: Env = Field(default_factory=dict)
+    block_bytes: int = 0
+    """Above 0, a transfer worker runs beside the daemon, and its store holds so many bytes of blocks."""
     not_incarnation: str | None = None
     """A daemon of this incarnation is ended and started anew."""
 

@@ -14,6 +14,8 @@ class ProcessRole(StrEnum):
 
     ENGINE = "engine"
     CACHE = "cache"
+    TRANSFER = "transfer"
+    """A cache's transfer worker. Its memory is the cache's, which counts it."""
 
 
 class ProcessStartedV1(Event):
@@ -23,7 +25,7 @@ class ProcessStartedV1(Event):
     node: str
     namespace: str
     owner: str
-    """The pod's uid (engines) or the KVCache's name (caches)."""
+    """The pod's uid (engines) or the KVCache's name (caches and their transfer workers)."""
     name: str
     """The pod's name, or the KVCache's."""
     role: ProcessRole

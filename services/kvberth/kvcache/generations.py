@@ -30,7 +30,6 @@ _UNUSED: Final = (
     ("metadata.etcd.storage", "has no effect"),
     ("metadata.etcd.runtime", "has no effect: etcd is one per namespace"),
     ("placement.affinity", "has no effect yet"),
-    ("blockStore", "has no effect yet"),
 )
 _MAX_FAULTS: Final = 64
 

@@ -27,7 +27,6 @@ from kvberth.kvcache.spec import (
 )
 from kvberth_schemas.manifests import DEFAULT_NAMESPACE, Complaint, KVCacheFields, KVCacheManifest
 from kvberth_schemas.manifests.kvcache import KIND
-from kvberth_schemas.quantity import QuantityError, parse_bytes
 
 # Where people look for a field that stands elsewhere.
 _LIVES_AT: Final = {
@@ -66,7 +65,7 @@ def _spec(
     namespace: str, name: str, fields: KVCacheFields, annotations: AnnotationValues, findings: Findings
 ) -> KVCacheSpec:
     block = cache_block(fields, findings)
-    size = cache_size(block, fields.memory, findings)
+    size = cache_size(block, fields, findings)
     placement = _placement(fields)
     pools = read_pools(fields, annotations, block, findings)
     mode, endpoint = metadata_mode(fields, findings)
@@ -90,7 +89,6 @@ def _spec(
         metadata_endpoint=endpoint,
         pools=pools,
         placement=placement,
-        block_store_bytes=_block_store(fields, findings),
         linger_s=_or(fields.linger_seconds, DEFAULT_LINGER_S),
         hung_restart_s=_or(fields.hung_restart_seconds, DEFAULT_HUNG_RESTART_S),
         gate=GateSpec(fields.gate.policy, fields.gate.timeout_seconds) if fields.gate else GateSpec(),
@@ -160,16 +158,6 @@ def _env(block: CacheBlock, findings: Findings) -> tuple[Variable, ...]:
             findings.notes.append(f"{path}.valueFrom {where} {name} is left out")
         found[name] = Variable(name, item.value or "", item.value_from)
     return tuple(found.values())
-
-
-def _block_store(fields: KVCacheFields, findings: Findings) -> int | None:
-    if fields.block_store is None:
-        return None
-    try:
-        return parse_bytes(fields.block_store.size)
-    except QuantityError as error:
-        findings.complain("spec.blockStore.size", error.problem, error.remedy)
-        return None
 
 
 def _or(value: int | None, default: int) -> int:

@@ -46,5 +46,5 @@ def _pool(
         gpu_type=pool.gpu_type,
         gpu_label_key=pool.gpu_label_key or annotations.gpu_label_key,
         node_selector=tuple(sorted((pool.node_selector or {}).items())),
-        size=cache_size(own, fields.memory, quiet),
+        size=cache_size(own, fields, quiet),
     )

@@ -37,11 +37,18 @@ class PlacementSpec:
 
 @dataclass(frozen=True, slots=True)
 class CacheSize:
-    """What one cache may use: cpu in cores, its container's memory limit, the store that vineyardd gets of it."""
+    """What one cache may use: cpu in cores, the memory limit of its pod, the memory that vineyardd gives out of it.
+
+    With `block_bytes` a transfer worker runs beside vineyardd, and both share the cpu and the memory.
+    """
 
     cpu: Decimal
     memory_bytes: int
     size_bytes: int
+    block_bytes: int = 0
+    """What the store of the transfer worker holds; 0: there is none."""
+    worker_bytes: int = 0
+    """How much of the memory is the transfer worker's, which touches every page of the store."""
     memory_field: str = field(default="spec.cacheSpec.memory", compare=False)
     """Where the manifest names (or could name) the memory."""
     cpu_field: str = field(default="spec.cacheSpec.cpu", compare=False)
@@ -95,7 +102,6 @@ class KVCacheSpec:
     metadata_endpoint: str | None
     pools: tuple[PoolSpec, ...]
     placement: PlacementSpec
-    block_store_bytes: int | None
     linger_s: int
     hung_restart_s: int
     gate: GateSpec

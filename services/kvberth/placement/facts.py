@@ -179,6 +179,7 @@ def wanted(cache: CacheWantV1 | None, directory: DirWantV1 | None, cause: Cause,
         cause=because,
         traceparent=cause.traceparent,
         started=cause.time if run else None,
+        block_bytes=cache.block_bytes if cache is not None else 0,
         only_directory=cache is None,
     )
 

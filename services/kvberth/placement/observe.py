@@ -325,6 +325,8 @@ class Index:
             cache = self._cache(namespace, owner, node)
             self._put_cache(namespace, owner, node, replace(cache, process=process))
             return
+        if role != ProcessRole.ENGINE:
+            return
         alive = facts.engine_process(event) if isinstance(event, ProcessStartedV1) else None
         self._namespaces[namespace].engines.put_process(owner, node, alive)
 

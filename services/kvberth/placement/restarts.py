@@ -133,7 +133,8 @@ class _Judge:
         wanted, process = cache.wanted, cache.process
         if wanted is None or (process is not None and process.pod is not None):
             return None, refusal
-        return CacheSize(Decimal(wanted.cpu_millis) / 1000, wanted.memory_bytes, wanted.size_bytes), refusal
+        cpu = Decimal(wanted.cpu_millis) / 1000
+        return CacheSize(cpu, wanted.memory_bytes, wanted.size_bytes, wanted.block_bytes), refusal
 
     def consider(self, node: str, cache: Cache, pod: CachePod) -> None:
         waits = self._waits(node, cache, pod)

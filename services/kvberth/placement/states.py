@@ -197,6 +197,8 @@ class Wanted:
     """When the cache was asked to run, where that is known."""
     needs: Needs | None = None
     """What it was asked to provide to its engines; None where no backend looks at that (bare)."""
+    block_bytes: int = 0
+    """What the store of a transfer worker holds beside it (bare)."""
     only_directory: bool = False
     """No cache was asked for, but its directory, so that gates there follow the manifest. It never runs."""
 

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from kvberth.service import ServiceSettings
 from kvberth.store.errors import LayoutRefused
 from kvberth.store.layout.geometry import Geometry
+from kvberth.store.layout.sizing import geometry_for
 from kvberth.store.layout.superblock import Checksum
 
 _MIB = 1 << 20
@@ -24,6 +25,15 @@ class TransferWorkerSettings(ServiceSettings):
 
     directory: Annotated[Path, AfterValidator(_absolute)]
     """Directory of the cache: `vineyard.sock` lies there, and `kvberth.sock` will. Required."""
+
+    namespace: str | None = Field(None, min_length=1)
+    """Namespace of the KVCache whose cache this is. Default none: then nothing is said on the bus."""
+
+    kvcache: str | None = Field(None, min_length=1)
+    """Name of that KVCache. Default none, as above."""
+
+    block_bytes: int | None = Field(None, ge=1)
+    """How many bytes of blocks the store holds: arenas and extents follow. Default none: they are given as below."""
 
     arenas: int = Field(1, ge=1, le=256)
     """How many arenas the store has. Default 1."""
@@ -48,6 +58,8 @@ class TransferWorkerSettings(ServiceSettings):
 
     @property
     def geometry(self) -> Geometry:
+        if self.block_bytes is not None:
+            return geometry_for(self.block_bytes)
         return Geometry(
             self.arenas, self.arena_mib * _MIB, self.extent_mib * _MIB, self.least_slot_kib * 1024
         )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kvberth.kvcache import GateSpec, Variable, normalise
+from kvberth.store.layout.sizing import geometry_for
 
 GI, MI = 2**30, 2**20
 AIBRIX = "kvcache.orchestration.aibrix.ai"
@@ -35,7 +36,7 @@ def test_what_the_second_generation_leaves_out_has_its_defaults(spec_of: Any) ->
     assert (spec.on, spec.cpu, spec.memory_bytes, spec.service_port) == (True, 1, 2 * GI, 9600)
     assert (spec.image, spec.image_pull_policy) == ("aibrix/kvcache:20241120", "IfNotPresent")
     assert (spec.linger_s, spec.hung_restart_s, spec.placement.max_removals_per_minute) == (300, 30, 30)
-    assert (spec.gate, spec.metadata_mode, spec.pools, spec.block_store_bytes) == (GateSpec(), "local", (), None)
+    assert (spec.gate, spec.metadata_mode, spec.pools, spec.size.block_bytes) == (GateSpec(), "local", (), 0)
     assert len(spec.defaults_taken) == 3
 
 
@@ -104,6 +105,14 @@ def test_a_shared_memory_size_in_the_headroom_is_cut_and_told(spec_of: Any) -> N
         (
             {"blockStore": {"size": "72m"}},
             "spec.blockStore.size: 72m is 0.072 bytes; write whole bytes ('m' means thousandths, 'M' 10^6, 'Mi' 2^20)",
+        ),
+        (
+            {"blockStore": {"size": "1Mi"}},
+            "spec.blockStore.size: 1Mi is no size for a store; write 16Mi to 1Ti",
+        ),
+        (
+            {"cacheSpec": {"memory": "1Gi"}, "blockStore": {"size": "1Gi"}},
+            "spec.blockStore.size: 1Gi needs 1371Mi of spec.cacheSpec.memory, which is 1Gi; lower it or raise that",
         ),
     ],
 )
@@ -248,13 +257,14 @@ def test_our_own_fields_are_read(spec_of: Any) -> None:
             gate={"policy": "wait", "timeoutSeconds": 40},
             lingerSeconds=0,
             hungRestartSeconds=5,
+            cache={"resources": {"limits": {"memory": "5Gi"}}},
             blockStore={"size": "4Gi"},
             placement={"tolerations": [{"key": "team", "operator": "Exists"}], "maxRemovalsPerMinute": 0},
         )
     )
     assert spec.accepted
     assert (spec.on, spec.gate, spec.linger_s, spec.hung_restart_s) == (False, GateSpec("wait", 40), 0, 5)
-    assert (spec.block_store_bytes, spec.placement.max_removals_per_minute) == (4 * GI, 0)
+    assert (spec.size.block_bytes, spec.placement.max_removals_per_minute) == (4 * GI, 0)
     assert [(item.key, item.operator) for item in spec.placement.tolerations] == [("team", "Exists")]
 
 
@@ -297,3 +307,23 @@ def test_what_the_api_server_adds_is_known(kvcache: Any) -> None:
     }
     raw["status"] = {"current": 1}
     assert normalise(raw).accepted
+
+
+def test_a_block_store_splits_the_memory_between_its_two_processes_and_never_doubles_it(spec_of: Any) -> None:
+    plain = spec_of(spec=first())
+    size = spec_of(spec=first(cacheSpec={"memory": "2Gi"}, blockStore={"size": "1536Mi"})).size
+    geometry = geometry_for(size.block_bytes)
+    store = geometry.arenas * geometry.arena_bytes + geometry.index_bytes
+    assert (size.block_bytes, geometry.data_bytes, size.memory_bytes) == (1536 * MI, 1536 * MI, 2 * GI)
+    assert size.size_bytes == store + 64 * MI
+    assert 0 <= size.worker_bytes - store - 192 * MI < MI
+    assert size.memory_bytes - size.worker_bytes >= 128 * MI
+    assert (plain.size.block_bytes, plain.size.worker_bytes) == (0, 0)
+
+
+def test_each_pool_splits_its_own_memory(spec_of: Any) -> None:
+    pools = [{"name": "a"}, {"name": "b", "resources": {"limits": {"memory": "256Mi"}}}]
+    spec = spec_of(spec=first(cacheSpec={"memory": "1Gi"}, blockStore={"size": "64Mi"}, pools=pools))
+    [complaint] = spec.complaints
+    assert complaint.field == "spec.blockStore.size"
+    assert complaint.problem == "64Mi needs 405Mi of spec.pools[1].resources.limits.memory, which is 256Mi"

@@ -7,6 +7,8 @@ once it has started it goes on serving whatever happens to the cache, and uses a
 import asyncio
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -16,6 +18,8 @@ from kvberth.bare.engine.settings import EngineSettings
 CHILD_SILENT_S = 15.0
 """A cache user that says nothing for so long hangs in the official client, and is replaced."""
 CHILD_END_S = 3.0
+_CACHE_USER = "kvberth.bare.engine.cache_user"
+_BLOCK_USER = "kvberth.bare.engine.block_user"
 
 
 @dataclass(slots=True)
@@ -57,11 +61,27 @@ class Engine:
             loop.add_signal_handler(number, self.stopping.set)
         if self.settings.scale != 1.0:
             log(f"every wait is multiplied by {self.settings.scale:g}")
-        if self.settings.socket is None:
-            log("cache: none")
-            return await self._serve()
-        async with await Child.start(self.settings.socket, self.settings.scale) as child:
-            return await self._with_cache(child)
+        async with AsyncExitStack() as stack:
+            if self.settings.blocks:
+                await stack.enter_async_context(self._keeping_blocks())
+            if self.settings.socket is None:
+                log("cache: none")
+                return await self._serve()
+            argv = (_CACHE_USER, self.settings.socket, str(self.settings.scale))
+            return await self._with_cache(await stack.enter_async_context(await Child.start(argv)))
+
+    @asynccontextmanager
+    async def _keeping_blocks(self) -> AsyncIterator[None]:
+        """Blocks are kept beside everything else, whether there is a cache for them or not."""
+        settings = self.settings
+        argv = (_BLOCK_USER, settings.directory, str(settings.blocks), str(settings.scale))
+        async with await Child.start(argv) as child:
+            telling = asyncio.create_task(_tell(child), name="block user")
+            try:
+                yield
+            finally:
+                telling.cancel()
+                await asyncio.gather(telling, return_exceptions=True)
 
     async def _with_cache(self, child: "Child") -> int:
         following = asyncio.create_task(self._follow(child), name="cache user")
@@ -103,16 +123,16 @@ class Engine:
 
 
 class Child:
-    """The process that uses the cache."""
+    """A process that uses the cache."""
 
-    def __init__(self, socket: str, scale: float) -> None:
-        self._argv = (sys.executable, "-m", "kvberth.bare.engine.cache_user", socket, str(scale))
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        self._argv = (sys.executable, "-m", *argv)
         self._process: asyncio.subprocess.Process
 
     @classmethod
-    async def start(cls, socket: str, scale: float) -> Self:
-        """Start it."""
-        child = cls(socket, scale)
+    async def start(cls, argv: tuple[str, ...]) -> Self:
+        """Start a module of ours with its arguments."""
+        child = cls(argv)
         await child._start()
         return child
 
@@ -159,6 +179,17 @@ class Child:
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
+
+
+async def _tell(child: Child) -> None:
+    """Log what the block user says, and start it anew when it has died."""
+    while True:
+        line = await child.line(CHILD_SILENT_S)
+        if line is not None:
+            log(f"blocks: {line}")
+        elif child.ended:
+            log("blocks: lost; their user died, and is replaced")
+            await child.restart()
 
 
 async def _first(connected: asyncio.Event, stopping: asyncio.Event, following: "asyncio.Task[None]") -> bool:

@@ -10,7 +10,11 @@ HOST_VARIABLE = "KVBERTH_ENGINE_HOST"
 PORT_VARIABLE = "KVBERTH_ENGINE_PORT"
 DRAIN_VARIABLE = "KVBERTH_ENGINE_DRAIN_S"
 SCALE_VARIABLE = "KVBERTH_ENGINE_SCALE"
-DEFAULT_SOCKET = "/var/run/vineyard.sock"
+DIRECTORY_VARIABLE = "KVBERTH_CACHE_DIRECTORY"
+BLOCKS_VARIABLE = "STAND_IN_BLOCKS"
+DEFAULT_DIRECTORY = "/var/run"
+DEFAULT_SOCKET = f"{DEFAULT_DIRECTORY}/vineyard.sock"
+_MOST_BLOCKS = 1 << 16
 
 
 class SettingsError(ValueError):
@@ -27,6 +31,10 @@ class EngineSettings:
     socket: str | None
     drain_s: float
     """Seconds between SIGTERM and the end, as for requests that are being answered."""
+    blocks: int
+    """How many blocks of 64 KiB it keeps in its cache, by kvberth.client; 0: none."""
+    directory: str
+    """Of its cache."""
     scale: float
     """Multiplies every wait, so that tests need not last as long as the real thing."""
 
@@ -42,6 +50,8 @@ class EngineSettings:
             host=env.get(HOST_VARIABLE) or "127.0.0.1",
             port=_port(env.get(PORT_VARIABLE, "")),
             socket=(env.get(SOCKET_VARIABLE) or DEFAULT_SOCKET) if legacy else None,
+            blocks=_blocks(env.get(BLOCKS_VARIABLE) or "0"),
+            directory=env.get(DIRECTORY_VARIABLE) or DEFAULT_DIRECTORY,
             drain_s=_seconds(env, DRAIN_VARIABLE, 0.0),
             scale=_seconds(env, SCALE_VARIABLE, 1.0),
         )
@@ -50,6 +60,12 @@ class EngineSettings:
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 65536:
         raise SettingsError(f"{PORT_VARIABLE} is '{text}'; set it to the TCP port on which /health is to be served")
+    return int(text)
+
+
+def _blocks(text: str) -> int:
+    if not text.isdecimal() or int(text) > _MOST_BLOCKS:
+        raise SettingsError(f"{BLOCKS_VARIABLE} is '{text}'; it is a number of blocks, up to {_MOST_BLOCKS}")
     return int(text)
 
 

@@ -55,7 +55,7 @@ def cache_command(root: Path, record: Record, log: Path) -> Command:
         raise StartError(fault)
     try:
         program = find_vineyardd()
-        _check_directory(socket.parent)
+        check_directory(socket.parent)
         socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except BinaryMissing as error:
         raise StartError(str(error)) from error
@@ -72,7 +72,7 @@ async def cache_answers(root: Path, record: Record) -> Answer:
     """Look whether this life of the cache answers on its socket."""
     try:
         socket = cache_socket(root, record.key)
-        _check_directory(socket.parent)
+        check_directory(socket.parent)
         _, status = await probe(socket, timeout_s=_PROBE_S)
     except CannotAsk:
         return Answer(None)
@@ -89,7 +89,7 @@ async def cache_answers(root: Path, record: Record) -> Answer:
     return Answer(True)
 
 
-def _check_directory(directory: Path) -> None:
+def check_directory(directory: Path) -> None:
     """Raise StartError where a link is in the place of a cache's directory: it could lead to anybody's."""
     if directory.is_symlink():
         raise StartError(f"{directory} is a symbolic link, a cache's directory should be here; remove it")

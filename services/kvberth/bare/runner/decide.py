@@ -6,7 +6,7 @@ has one life, and a want that says otherwise is an old one that came back.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kvberth.bare.runner import restarts
@@ -95,6 +95,8 @@ def _decide_one(key: Key, snapshot: Snapshot) -> Decision:
     wanted, record = snapshot.wants.get(key), snapshot.records.get(key)
     if record is not None and record.state is State.STARTING:
         return Decision()
+    if record is None and key.role is ProcessRole.TRANSFER and wanted is not None and wanted.want.state == "stop":
+        return Decision()  # of a cache without a block store nothing is to be said
     if wanted is None:
         assert record is not None
         return _unwanted(record, snapshot)
@@ -124,12 +126,21 @@ def _unwanted(record: Record, snapshot: Snapshot) -> Decision:
 def _keep(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
     want = wanted.want
     refused = isinstance(want, CacheWantV1) and want.not_incarnation in {record.incarnation} - {None}
-    if refused or record.terminated_at is not None:  # the latter: a stop was taken back after it had been sent
+    if (
+        refused or _has_another_size(want, record) or record.terminated_at is not None
+    ):  # the latter: a stop was taken back after it had been sent
         return _end(wanted, record, snapshot, for_good=False)
     if record.socket_lost_at is not None:
         return _without_socket(wanted, record, snapshot)
     message = f"waits at its gate: {record.unready or 'it has just begun'}" if record.at_gate else record.unready
     return Decision(report=report_alive(snapshot.node, record, wanted, message))
+
+
+def _has_another_size(want: EngineWantV1 | CacheWantV1, record: Record) -> bool:
+    """Tell whether a transfer worker was started for a store of another size than is wanted by now."""
+    if record.key.role is not ProcessRole.TRANSFER or not isinstance(want, CacheWantV1):
+        return False
+    return isinstance(record.want, CacheWantV1) and record.want.block_bytes != want.block_bytes
 
 
 def _without_socket(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decision:
@@ -153,7 +164,15 @@ def _stop_running(wanted: Wanted, record: Record, snapshot: Snapshot) -> Decisio
         directory = host_directory(record.key.namespace, record.key.owner)
         message = f"not stopped yet: engine {', '.join(users)} of this node uses {directory}"
         return Decision(report=report_alive(snapshot.node, record, wanted, message))
+    if _worker_lives(record.key, snapshot):
+        return Decision(report=report_alive(snapshot.node, record, wanted, "ends when its transfer worker has ended"))
     return _end(wanted, record, snapshot, for_good=True)
+
+
+def _worker_lives(cache: Key, snapshot: Snapshot) -> bool:
+    """Tell whether a cache's transfer worker lives: once the cache has ended, nobody may be left who ends it."""
+    worker = snapshot.records.get(replace(cache, role=ProcessRole.TRANSFER))
+    return cache.role is ProcessRole.CACHE and worker is not None and worker.state is not State.ENDED
 
 
 def _end(wanted: Wanted, record: Record, snapshot: Snapshot, *, for_good: bool) -> Decision:
@@ -201,7 +220,7 @@ def _start(key: Key, wanted: Wanted, record: Record | None, snapshot: Snapshot) 
 
 def _unused_until(record: Record, snapshot: Snapshot) -> float:
     """Give until when a cache need not run: its engine has left a node that was lost, and the want is an old one."""
-    if record.found_ended_at is None or record.key.role is not ProcessRole.CACHE:
+    if record.found_ended_at is None or record.key.role is ProcessRole.ENGINE:
         return 0.0
     if next(_users_of(record.key, snapshot), None) is not None:
         return 0.0
@@ -214,7 +233,7 @@ def _grace_s(wanted: Wanted) -> float:
 
 def _users_of(cache: Key, snapshot: Snapshot) -> Iterator[str]:
     """Give the names of the engines that use a cache's directory: alive, or about to be started."""
-    if cache.role is not ProcessRole.CACHE:
+    if cache.role is ProcessRole.ENGINE:
         return
     for key in {*snapshot.wants, *snapshot.records}:
         want = _living_engine(key, snapshot)

@@ -1,6 +1,5 @@
 """How an engine is run on a bare node: the operator's command or the stand-in, told where its cache is."""
 
-import asyncio
 import os
 import socket
 import sys
@@ -8,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from kvberth.bare.process.start import Command, StartError
+from kvberth.bare.runner.asking import asked
 from kvberth.bare.runner.record import Record
 from kvberth.kvcache import paths
 from kvberth.kvcache.engines import is_legacy
@@ -18,13 +18,14 @@ from kvberth_schemas.wants import EngineWantV1
 SOCKET_VARIABLE = "AIBRIX_LLM_KV_CACHE_SOCKET"
 RPC_VARIABLE = "AIBRIX_LLM_KV_CACHE_RPC_ENDPOINT"
 PORT_VARIABLE = "KVBERTH_ENGINE_PORT"
+DIRECTORY_VARIABLE = "KVBERTH_CACHE_DIRECTORY"
+"""Where an engine finds its cache's sockets here, in place of where its manifest mounts them."""
 STAND_IN = (sys.executable, "-m", "kvberth.bare.engine")
 
 _OURS = "KVBERTH_"
 _FOR_ENGINES = "KVBERTH_ENGINE_"
 _LOADERS = ("LD_", "PYTHON", "PATH", "HOME", _OURS)
 """A manifest's variables that would change which code runs here, or that only make sense in its image, stay out."""
-_HEALTH_S = 1.0
 
 
 def engine_command(root: Path, record: Record, argv: tuple[str, ...], log: Path) -> Command:
@@ -45,8 +46,11 @@ def engine_command(root: Path, record: Record, argv: tuple[str, ...], log: Path)
 
 
 def engine_env(want: EngineWantV1, root: Path) -> dict[str, str]:
-    """Give the variables of the manifest, with the socket's path as it is on this node. Pure."""
+    """Give the variables of the manifest, with the paths of directory and socket as they are on this node. Pure."""
     env = manifest_env(want.env)
+    directories = (paths.map_host_path(mount.host_path, root) for mount in want.sockets)
+    if (directory := next(filter(None, directories), None)) is not None:
+        env[DIRECTORY_VARIABLE] = str(directory)
     if is_legacy(env):
         mapped = _mapped_socket(env, want.sockets, root)
         if mapped is not None:
@@ -86,16 +90,9 @@ def free_port() -> int:
 async def engine_answers(record: Record) -> bool | None:
     """Tell whether the engine answers /health with 200 within a second; None when this process can't ask."""
     try:
-        async with asyncio.timeout(_HEALTH_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", record.port)
-            try:
-                writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                status = (await reader.readline()).split(b" ")
-            finally:
-                writer.transport.abort()
+        return (await asked(record.port, "/health"))[0] == 200
     except (OSError, ValueError) as error:  # TimeoutError is an OSError; ValueError: a first line without end
         return None if is_own_shortage(error) else False
-    return len(status) >= 2 and status[1] == b"200"
 
 
 def _is_for_engines(name: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Protocol
 from kvberth.bare.runner.record import Key, Record
 from kvberth.kvcache.paths import host_directory
 from kvberth_schemas import subjects
-from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessStartedV1
+from kvberth_schemas.events import ProcessEndedV1, ProcessGoneV1, ProcessRole, ProcessStartedV1
 from kvberth_schemas.subjects import EventSubject
 from kvberth_schemas.wants import CacheWantV1, EngineWantV1
 
@@ -51,8 +51,8 @@ def report_alive(node: str, record: Record, wanted: Cause | None, message: str =
         pid=record.pid,
         started=record.started,
         ready=record.ready,
-        memory_bytes=want.memory_bytes,
-        cpu_millis=want.cpu_millis,
+        memory_bytes=0 if record.key.role is ProcessRole.TRANSFER else want.memory_bytes,
+        cpu_millis=0 if record.key.role is ProcessRole.TRANSFER else want.cpu_millis,
         gpus=want.gpus if isinstance(want, EngineWantV1) else 0,
         kvcache_uid=want.kvcache_uid if isinstance(want, CacheWantV1) else None,
         model=want.model if isinstance(want, EngineWantV1) else None,

@@ -16,7 +16,7 @@ ENGINE_BACKOFF_GROWTH = 30.0
 
 def short_life_s(role: ProcessRole) -> float:
     """Give below which age an end counts as a crash in a row."""
-    return CACHE_SHORT_LIFE_S if role is ProcessRole.CACHE else ENGINE_SHORT_LIFE_S
+    return ENGINE_SHORT_LIFE_S if role is ProcessRole.ENGINE else CACHE_SHORT_LIFE_S
 
 
 def crashes_after(record: Record, now: float) -> int:
@@ -29,7 +29,7 @@ def crashes_after(record: Record, now: float) -> int:
 
 def delay_s(record: Record, engine_backoff_s: float) -> float:
     """Give the seconds between the end of a life and the next one's start."""
-    if record.key.role is ProcessRole.CACHE:
+    if record.key.role is not ProcessRole.ENGINE:
         steps = record.crashes - CACHE_FREE_RESTARTS
         return _doubled(CACHE_BACKOFF_S, steps, CACHE_BACKOFF_MAX_S)
     return _doubled(engine_backoff_s, record.crashes - 2, engine_backoff_s * ENGINE_BACKOFF_GROWTH)

@@ -10,13 +10,14 @@ from kvberth.bare.runner.engines import engine_answers, engine_command, free_por
 from kvberth.bare.runner.gate import gate_command, gate_ending, what_it_waits_for
 from kvberth.bare.runner.readiness import Answer
 from kvberth.bare.runner.record import Record
+from kvberth.bare.runner.transfer import transfer_answers, transfer_command
 from kvberth.service.threads import in_thread
 from kvberth_schemas.events import GateResult, ProcessRole
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRoles:
-    """The roles of one node: engines and caches below its root."""
+    """The roles of one node: engines, caches and their transfer workers below its root."""
 
     root: Path
     logs: Path
@@ -24,7 +25,7 @@ class NodeRoles:
     """The operator's command; empty for the stand-in."""
 
     def next_life(self, record: Record) -> Record:
-        """Give a cache a new incarnation, an engine a free port; a gate needs nothing.
+        """Give a cache a new incarnation, an engine and a transfer worker a free port; a gate needs nothing.
 
         Raises:
             StartError: no port is free.
@@ -46,12 +47,16 @@ class NodeRoles:
             return gate_command(self.root, record, log)
         if record.key.role is ProcessRole.CACHE:
             return cache_command(self.root, record, log)
+        if record.key.role is ProcessRole.TRANSFER:
+            return transfer_command(self.root, record, log)
         return engine_command(self.root, record, self.engine_argv, log)
 
     async def answers(self, record: Record) -> Answer:
         """Look whether the process does what it is there for."""
         if record.key.role is ProcessRole.CACHE:
             return await cache_answers(self.root, record)
+        if record.key.role is ProcessRole.TRANSFER:
+            return await transfer_answers(self.root, record)
         if record.at_gate:
             log = self._log(record)
             return Answer(False, await in_thread(lambda: what_it_waits_for(log), f"reading {log}"))

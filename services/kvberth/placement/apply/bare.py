@@ -176,6 +176,7 @@ class BareBackend:
             "why": step.why,
             "not_incarnation": step.incarnation,
             "size_bytes": size.size_bytes,
+            "block_bytes": size.block_bytes,
             "memory_bytes": size.memory_bytes,
             "cpu_millis": cpu_millis(size),
         }
@@ -185,6 +186,7 @@ class BareBackend:
             size_bytes=cache.size_bytes,
             memory_bytes=cache.memory_bytes,
             cpu_millis=cache.cpu_millis,
+            block_bytes=cache.block_bytes,
             cause=step.cause,
             traceparent=step.traceparent,
         )
@@ -232,6 +234,7 @@ def _run(namespace: str, step: Place, term: int) -> CacheWantV1:
         memory_bytes=step.size.memory_bytes,
         cpu_millis=cpu_millis(step.size),
         env={item.name: item.value for item in step.env if item.value_from is None},
+        block_bytes=step.size.block_bytes,
     )
 
 
@@ -282,6 +285,7 @@ def _wanted(step: Place, cache: CacheWantV1, running: Wanted | None, now: dateti
         cause=step.cause,
         traceparent=step.traceparent,
         started=now if running is None else running.started,
+        block_bytes=cache.block_bytes,
     )
 
 

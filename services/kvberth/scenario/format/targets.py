@@ -1,4 +1,4 @@
-"""Which process is meant: of a cache, an engine, a service, NATS or `up`. Pure."""
+"""Which process is meant: of a cache, its transfer worker, an engine, a service, NATS or `up`. Pure."""
 
 from typing import Annotated, Literal
 
@@ -20,6 +20,19 @@ class CacheTarget(Part):
     def __str__(self) -> str:
         """Name it."""
         return f"the cache of {self.kvcache}" + (f" on {self.node}" if self.node else "")
+
+
+class WorkerTarget(Part):
+    """The transfer worker beside a KVCache's cache on a node."""
+
+    kvcache: Name
+    node: Name | None = None
+    """May be left out where there is only one."""
+    namespace: Name = "default"
+
+    def __str__(self) -> str:
+        """Name it."""
+        return f"the transfer worker of {self.kvcache}" + (f" on {self.node}" if self.node else "")
 
 
 class EngineTarget(Part):
@@ -62,6 +75,7 @@ class Target(OneOf):
 
     cache: CacheTarget | None = None
     engine: EngineTarget | None = None
+    worker: WorkerTarget | None = None
     service: (
         Annotated[ServiceTarget, BeforeValidator(_plain_service, json_schema_input_type=ServiceName | ServiceTarget)]
         | None

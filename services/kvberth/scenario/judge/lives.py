@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kvberth.scenario.facts import Answer, Facts, Heard, Life, Place, Verdict
 from kvberth.scenario.format.lives import Identity, Lives, Reaches
 from kvberth.scenario.format.states import Caches
-from kvberth.scenario.format.targets import CacheTarget, EngineTarget, Target
+from kvberth.scenario.format.targets import CacheTarget, EngineTarget, Target, WorkerTarget
 from kvberth.scenario.judge.events import is_workload, since
 
 _SERVICES = frozenset({"placement", "scheduler", "runner", "node_agent", "nats", "up"})
@@ -110,6 +110,9 @@ def _means(target: Target, life: Life) -> bool:
     value = target.value
     if isinstance(value, CacheTarget):
         right = (life.role, life.namespace, life.owner) == ("cache", value.namespace, value.kvcache)
+        return right and value.node in {None, life.node}
+    if isinstance(value, WorkerTarget):
+        right = (life.role, life.namespace, life.owner) == ("transfer", value.namespace, value.kvcache)
         return right and value.node in {None, life.node}
     if isinstance(value, EngineTarget):
         right = (life.role, life.namespace, life.workload) == ("engine", value.namespace, value.workload)

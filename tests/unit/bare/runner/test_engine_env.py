@@ -42,7 +42,7 @@ def test_a_host_path_outside_of_the_prefix_maps_nowhere():
 
 def test_variables_that_choose_code_or_belong_to_the_runner_stay_out():
     env = {"LD_PRELOAD": "x", "PYTHONPATH": "x", "PATH": "x", "HOME": "x", "KVBERTH_PROCESS": "x", "VLLM_X": "1"}
-    assert engine_env(engine_want(env=env), ROOT) == {"VLLM_X": "1"}
+    assert engine_env(engine_want(env=env), ROOT) == {"VLLM_X": "1", "KVBERTH_CACHE_DIRECTORY": "/r/a/default/kv"}
 
 
 @pytest.mark.parametrize(

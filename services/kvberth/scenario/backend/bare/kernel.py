@@ -25,6 +25,7 @@ _MODULES: Final = {
     "kvberth.bare.runner": "runner",
     "kvberth.node_agent": "node_agent",
     "kvberth.bare.engine": "engine",
+    "kvberth.transfer_worker": "transfer",
 }
 _LIVES: Final = {"engine-": "engine", "gate-": "gate"}
 """How the ids of recorded lives begin, of roles that no command line tells."""
@@ -162,6 +163,8 @@ def _life(found: Found, role: str, stack: Stack) -> Life:
     node, namespace, owner = found.env.get("KVBERTH_NODE"), None, ""
     if role == "cache":
         node, namespace, owner = _place(_after(found.argv, "--socket") or "", stack.root)
+    elif role == "transfer":
+        node, namespace, owner = _place(f"{found.env.get('KVBERTH_DIRECTORY', '')}/kvberth.sock", stack.root)
     return Life(
         role=role,
         pid=found.pid,

@@ -119,13 +119,14 @@ class Looker:
         return found
 
     async def _readiness(self, target: Target) -> Readiness | str:
-        address = self._address(target, ())
+        address = self._address(target, self.lives() if target.kind == "worker" else ())
         return await probes.readyz(address) if address else f"{target} says no address"
 
     def _address(self, target: Target, lives: Sequence[Life]) -> str | None:
         if target.kind == "service":
             return probes.service_address(self._stack.layout.state / "services", _address_name(target))
-        ports = [kernel.environment(life.pid).get("KVBERTH_ENGINE_PORT") for life in resolve(target, lives)]
+        name = "KVBERTH_HTTP_PORT" if target.kind == "worker" else "KVBERTH_ENGINE_PORT"
+        ports = [kernel.environment(life.pid).get(name) for life in resolve(target, lives)]
         return f"127.0.0.1:{ports[0]}" if len(ports) == 1 and ports[0] else None
 
 

@@ -143,7 +143,7 @@ class BareBackend:
     """Stacks on this machine."""
 
     name = "bare"
-    abilities = frozenset({"bare", "gate", "health"})
+    abilities = frozenset({"bare", "gate", "health", "transfer"})
     promised: Mapping[str, float] = MappingProxyType({"t_move": 1.0})
 
     async def fitted(self, setting: Setting) -> Scenario:
