@@ -1,5 +1,5 @@
 # All images of kvberth; `--target NAME` picks one:
-#   kvberth          (default) the services on Kubernetes, and the command line
+#   kvberth          (default) the services on Kubernetes, the transfer worker in cache pods, and the command line
 #   bare             the bare backend: the same, with the engine stand-in, vineyardd and nats-server; docker-compose.yml runs it
 #   engine-stand-in  takes vLLM's command line and needs no GPU: for trying manifests that name an engine's image
 #   vineyardd        vineyardd and a shell, for a KVCache's cacheSpec.image
@@ -33,8 +33,8 @@ RUN pip --python /opt/kvberth/bin/python install --quiet -r bare.txt dumb-init \
  && rm -rf /opt/kvberth/lib/python3*/site-packages/pyarrow/include
 
 FROM build AS build-kubernetes
-COPY --from=requirements /requirements/kubernetes.txt ./
-RUN pip --python /opt/kvberth/bin/python install --quiet -r kubernetes.txt
+COPY --from=requirements /requirements/kubernetes.txt /requirements/transfer.txt ./
+RUN pip --python /opt/kvberth/bin/python install --quiet -r kubernetes.txt -r transfer.txt
 
 FROM build AS code
 COPY pyproject.toml README.md ./

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from importlib.metadata import version
 
 from kvberth.kube import EventRecorder, KubeError, LeaseSettings, Metrics, RecorderSettings
 from kvberth.placement.apply.kubernetes.backend import KubernetesBackend, Options
 from kvberth.placement.apply.kubernetes.leading import Leader, LeadSettings
+from kvberth.placement.apply.kubernetes.reading import image_of
 from kvberth.placement.apply.kubernetes.telling import Statuses, Teller
+from kvberth.placement.apply.kubernetes.wanted import Ways
+from kvberth.placement.apply.kubernetes.worker import WorkerProgram
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.means import Edge, Make, Means
 from kvberth.placement.planner import Speaker
@@ -75,9 +79,8 @@ async def _means(context: Context, cluster: Cluster, edge: Edge, metrics: Metric
     recorder = EventRecorder(cluster.client, recorder_settings, metrics=metrics)
     teller = Teller(recorder)
     statuses = Statuses(cluster, edge.index.cache_pods, teller, metrics)
-    options = Options(
-        now=lambda: datetime.now(UTC), traffic_policy=settings.rpc_traffic_policy, wake=edge.wake, metrics=metrics
-    )
+    ways = Ways(settings.rpc_traffic_policy, await _worker_program(cluster, settings))
+    options = Options(now=lambda: datetime.now(UTC), ways=ways, wake=edge.wake, metrics=metrics)
     backend = KubernetesBackend(cluster, edge, teller, options)
     async with asyncio.TaskGroup() as group:
         running = [
@@ -89,6 +92,15 @@ async def _means(context: Context, cluster: Cluster, edge: Edge, metrics: Metric
         finally:
             for task in running:
                 task.cancel()
+
+
+async def _worker_program(cluster: Cluster, settings: PlacementSettings) -> WorkerProgram:
+    """Have transfer workers run in our own image, which holds them, unless a setting names another."""
+    image = settings.transfer_image
+    if image is None:
+        pod = settings.instance.partition("_")[0]
+        image = await image_of(cluster.client, settings.lease_namespace, pod)
+    return WorkerProgram(image or f"localhost/kvberth:{version('kvberth')}", settings.transfer_nats_url or "")
 
 
 class _Both:

@@ -32,5 +32,11 @@ class PlacementSettings(ServiceSettings):
     fence: bool = True
     """Kubernetes: begin only when the API server refuses writes of a deposed placement. Default true."""
 
+    transfer_image: str | None = Field(None, min_length=1)
+    """Kubernetes: image of the transfer workers in cache pods. Default: that of placement's own pod."""
+
+    transfer_nats_url: str | None = Field(None, min_length=1)
+    """Kubernetes: URL of a NATS that transfer workers, in users' namespaces, may say things to. Default none."""
+
     rpc_traffic_policy: Literal["Local", "Cluster"] = "Local"
     """Kubernetes: internalTrafficPolicy of the Services for legacy engines. Default Local: the node's own cache."""

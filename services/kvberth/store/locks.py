@@ -100,6 +100,11 @@ def own_held(directory: Path, epoch: bytes) -> list[str]:
     return _held(directory, lambda name: name.startswith(epoch.hex()))
 
 
+def held(directory: Path) -> list[str]:
+    """The names of all living clients; files of dead ones are removed."""
+    return _held(directory, lambda _: True)
+
+
 def _held(directory: Path, asked: Callable[[str], bool]) -> list[str]:
     held = []
     folder = directory / CLIENTS_NAME

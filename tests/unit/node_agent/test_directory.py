@@ -7,6 +7,7 @@ import pytest
 
 from kvberth.node_agent.sockets.directory import Directory, Place, empty, prepare
 from kvberth.node_agent.sockets.verdict import Failed
+from kvberth.store.locks import ClientLock
 
 
 def mode_of(path):
@@ -96,3 +97,16 @@ def test_emptying_what_is_not_there_or_no_directory_is_nothing(tmp_path):
     for name in ("nothing", "link"):
         assert empty(tmp_path / name, threading.Event()) == []
     assert (tmp_path / "target" / "keep").exists()
+
+
+def test_emptying_leaves_the_locks_of_engines_that_live_and_removes_those_of_dead_ones(tmp_path):
+    (tmp_path / "clients").mkdir()
+    (tmp_path / "store.json").write_text("{}")
+    dead, alive = (tmp_path / "clients" / f"{'0' * 32}.{digit * 32}" for digit in "12")
+    ClientLock(dead).close()
+    lock = ClientLock(alive)
+    assert empty(tmp_path, threading.Event()) == []
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "clients", alive]
+    lock.close()
+    assert empty(tmp_path, threading.Event()) == []
+    assert list(tmp_path.iterdir()) == []

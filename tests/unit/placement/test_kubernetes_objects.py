@@ -28,7 +28,8 @@ from kvberth.placement.apply.kubernetes.render import (
     tolerations_of,
 )
 from kvberth.placement.apply.kubernetes.status import is_said, status_body
-from kvberth.placement.apply.kubernetes.wanted import adopted, children
+from kvberth.placement.apply.kubernetes.wanted import Ways, adopted, children
+from kvberth.placement.apply.kubernetes.worker import WorkerProgram
 from kvberth.placement.reasons import Reason
 from kvberth.placement.states import Needs, Priority, Wanted
 from kvberth.placement.tolerated import Tolerated
@@ -41,6 +42,7 @@ OWNER = Owner("default", "kv", "uid-kv")
 GPU = Tolerated("nvidia.com/gpu", "Exists", "", "NoSchedule")
 SPOT = Tolerated("spot", "Equal", "yes", "NoExecute", 600)
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
+WAYS = Ways("Local", WorkerProgram("kvberth:1"))
 SET = CacheSet(
     owner=OWNER,
     pool="",
@@ -200,24 +202,22 @@ def test_a_pool_that_the_manifest_lost_keeps_its_template_until_its_last_cache_l
     spec = normalise(manifest())
     old = live(replace(SET, pool="t4"), name="kv-t4")
     known = {("DaemonSet", "kv-t4"): old}
-    (child, *_) = [
-        one for one in children(spec, OWNER, asked("a", pool="t4"), known, "Local") if "t4" in one.target.name
-    ]
+    (child, *_) = [one for one in children(spec, OWNER, asked("a", pool="t4"), known, WAYS) if "t4" in one.target.name]
     assert nodes_of(child.body["spec"]) == ("a",)
     assert priority_of(child.body["metadata"]["annotations"], child.body["spec"]) == SET.priority
     assert child.body["spec"]["template"]["spec"]["containers"] == old.spec["template"]["spec"]["containers"]
-    (child,) = [one for one in children(spec, OWNER, {}, known, "Local") if "t4" in one.target.name]
+    (child,) = [one for one in children(spec, OWNER, {}, known, WAYS) if "t4" in one.target.name]
     empty = live(replace(SET, pool="t4", nodes=()), name="kv-t4")
-    assert children(spec, OWNER, {}, {("DaemonSet", "kv-t4"): empty}, "Local") == []
+    assert children(spec, OWNER, {}, {("DaemonSet", "kv-t4"): empty}, WAYS) == []
     (found,) = writes(OWNER, [], {("DaemonSet", "kv-t4"): empty})
     assert isinstance(found, Delete)
 
 
 def test_a_service_is_made_only_for_legacy_engines() -> None:
     spec = normalise(manifest())
-    kinds = [one.target.resource.kind for one in children(spec, OWNER, asked("a", needs=Needs()), {}, "Local")]
+    kinds = [one.target.resource.kind for one in children(spec, OWNER, asked("a", needs=Needs()), {}, WAYS)]
     assert kinds == ["DaemonSet"]
-    kinds = [one.target.resource.kind for one in children(spec, OWNER, asked("a", needs=Needs(rpc=True)), {}, "Local")]
+    kinds = [one.target.resource.kind for one in children(spec, OWNER, asked("a", needs=Needs(rpc=True)), {}, WAYS)]
     assert kinds == ["DaemonSet", "Service"]
     service = rpc_service(OWNER, 9600, "Local")
     assert service.target.name == "kv-rpc"
@@ -306,3 +306,31 @@ def test_a_status_is_written_once_whoever_leads() -> None:
     assert is_said({**body, "term": 8}, stored)
     assert not is_said({**body, "enginesServed": 0}, stored)
     assert not is_said(body, {})
+
+
+WITH_BLOCKS = replace(
+    SET, size=CacheSize(Decimal(2), 2 * GI, GI, block_bytes=GI // 2, worker_bytes=GI), worker=WorkerProgram("kvberth:1")
+)
+
+
+def test_a_block_store_brings_a_worker_beside_vineyardd_and_splits_what_both_may_use() -> None:
+    pod = daemon_set(WITH_BLOCKS).body["spec"]["template"]["spec"]
+    daemon, worker = pod["containers"]
+    assert [one["resources"]["limits"] for one in (daemon, worker)] == [{"cpu": "1000m", "memory": str(GI)}] * 2
+    assert (worker["image"], worker["securityContext"]) == ("kvberth:1", daemon["securityContext"])
+    env = {item["name"]: item.get("value") for item in worker["env"]}
+    assert (env["KVBERTH_BLOCK_BYTES"], env["KVBERTH_NAMESPACE"], env["KVBERTH_KVCACHE"]) == (
+        str(GI // 2),
+        "default",
+        "kv",
+    )
+    assert "KVBERTH_NATS_URL" not in env
+    assert "readinessProbe" not in worker
+    assert sizes_of(daemon_set(WITH_BLOCKS).body["spec"]) == (GI, 2 * GI, 2000)
+    assert [one["name"] for one in daemon_set(SET).body["spec"]["template"]["spec"]["containers"]] == ["vineyardd"]
+
+
+def test_a_new_image_of_ours_ends_no_warm_cache_and_another_size_of_the_store_does() -> None:
+    renewed = replace(WITH_BLOCKS, worker=WorkerProgram("kvberth:2"))
+    assert set_hash(renewed) == set_hash(WITH_BLOCKS)
+    assert set_hash(replace(WITH_BLOCKS, size=replace(WITH_BLOCKS.size, block_bytes=GI // 4))) != set_hash(WITH_BLOCKS)

@@ -14,6 +14,8 @@ from pathlib import Path
 from kvberth.kvcache import SOCKET_NAME
 from kvberth.node_agent.sockets.faults import no_directory, unusable
 from kvberth.node_agent.sockets.verdict import Failed
+from kvberth.store.control import CLIENTS_NAME
+from kvberth.store.locks import held
 
 _NAMESPACE_MODE = 0o755
 _KINDS = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISREG, "a plain file"))
@@ -64,7 +66,8 @@ def prepare(directory: Directory) -> Place | Failed:
 def empty(directory: Path, given_up: threading.Event) -> list[str]:
     """Remove what is in a directory, its socket first, until ``given_up`` is set; a sentence for each that stays.
 
-    Blocks, so it belongs in a thread. Neither follows links nor enters another file system.
+    Blocks, so it belongs in a thread. Neither follows links nor enters another file system. The locks of engines that
+    still map a store's memory stay, without a word: by them the next transfer worker knows for whom it has to wait.
     """
     complaints = []
     try:
@@ -80,7 +83,8 @@ def empty(directory: Path, given_up: threading.Event) -> list[str]:
         if given_up.is_set():
             break
         try:
-            _remove(entry, found.st_dev)
+            if not _holds_locks(entry):
+                _remove(entry, found.st_dev)
         except OSError as error:
             complaints.append(f"{entry} can't be removed: {error.strerror}")
     return complaints
@@ -111,6 +115,10 @@ def _adjusted(directory: Directory, found: os.stat_result) -> str | None:
         wanted = f"mode {directory.mode:o}" + ("" if directory.gid is None else f" and group {directory.gid}")
         return f"{directory.path} can't be given {wanted}: {error.strerror}"
     return None
+
+
+def _holds_locks(entry: Path) -> bool:
+    return entry.name == CLIENTS_NAME and not entry.is_symlink() and bool(held(entry.parent))
 
 
 def _remove(entry: Path, device: int) -> None:

@@ -24,7 +24,7 @@ from kvberth.placement.apply.kubernetes.leaving import Leaving
 from kvberth.placement.apply.kubernetes.render import nodes_of
 from kvberth.placement.apply.kubernetes.restarting import restart
 from kvberth.placement.apply.kubernetes.telling import Teller
-from kvberth.placement.apply.kubernetes.wanted import adopted
+from kvberth.placement.apply.kubernetes.wanted import Ways, adopted
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
@@ -61,7 +61,7 @@ class Options:
     """How this backend does it."""
 
     now: Callable[[], datetime]
-    traffic_policy: str
+    ways: Ways
     wake: Callable[[], None]
     """Called when something was noted that plans should look at."""
     metrics: Metrics
@@ -79,7 +79,7 @@ class KubernetesBackend:
         self._purges = Purges(edge.wants)
         self._leaving = Leaving(cluster, options.now)
         self._drains = Drains(cluster, edge.index, options.wake)
-        desk = Desk(self._intent, self._trouble, self._revisions, self._written, options.now, options.traffic_policy)
+        desk = Desk(self._intent, self._trouble, self._revisions, self._written, options.now, options.ways)
         self._keeper = Keeper(cluster, desk, options.metrics)
 
     async def run(self) -> None:

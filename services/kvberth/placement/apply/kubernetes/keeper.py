@@ -44,7 +44,7 @@ from kvberth.placement.apply.kubernetes.failures import ASK_AFTER_S, ASK_EVERY_S
 from kvberth.placement.apply.kubernetes.kinds import OWNERS, SERVICE, SETS, LiveService, LiveSet
 from kvberth.placement.apply.kubernetes.render import TOUCHED, Child, Owner
 from kvberth.placement.apply.kubernetes.restarting import revisions
-from kvberth.placement.apply.kubernetes.wanted import Asked, children
+from kvberth.placement.apply.kubernetes.wanted import Asked, Ways, children
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.memory import Trouble
 from kvberth.placement.reasons import Reason
@@ -81,7 +81,7 @@ class Desk:
     written: Callable[[Key, Intent], Awaitable[None]]
     """Called whenever the API server has all DaemonSets as they should be."""
     now: Callable[[], datetime]
-    traffic_policy: str
+    ways: Ways
 
 
 class _Again(Exception):  # noqa: N818 -- a word between two methods, no error
@@ -166,7 +166,7 @@ class Keeper:
         owner = Owner(*key, intent.item.uid)
         live = dict(self.live(key))
         for _ in range(_ROUNDS):
-            wanted = children(intent.item.spec, owner, intent.asked, live, self._desk.traffic_policy)
+            wanted = children(intent.item.spec, owner, intent.asked, live, self._desk.ways)
             found = await self._write(owner, writes(owner, wanted, live), live)
             if not found.again:
                 break

@@ -66,9 +66,14 @@ class _Volume(Trimmed):
     host_path: _HostPath | None = None
 
 
+class _Container(Trimmed):
+    image: str = ""
+
+
 class _PodSpec(Trimmed):
     node_name: str | None = None
     volumes: tuple[_Volume, ...] = ()
+    containers: tuple[_Container, ...] = ()
 
 
 class _PodStatus(Trimmed):

@@ -43,6 +43,12 @@ async def pods_on(client: Client, namespace: str, node: str) -> list[LivePod]:
     return await _pods(client, Selection(namespace=namespace, fields=f"spec.nodeName={node}"))
 
 
+async def image_of(client: Client, namespace: str, pod: str) -> str:
+    """Read which image a pod's first container has; '' where there is no such pod. Raises KubeError, ApplyError."""
+    pods = await _pods(client, Selection(namespace=namespace, fields=f"metadata.name={pod}"))
+    return next((one.image for found in pods for one in found.spec.containers[:1]), "")
+
+
 async def budgets(client: Client, namespace: str) -> dict[str, str]:
     """Read the budgets of a namespace: by name, why one can't work ('' where it can). Raises KubeError, ApplyError."""
     _, found = await list_all(client, BUDGET, Selection(namespace=namespace))

@@ -24,7 +24,9 @@ from kvberth.kvcache import (
     host_directory,
     rpc_service_name,
 )
+from kvberth.placement.apply.kubernetes import worker
 from kvberth.placement.apply.kubernetes.script import DIRECTORY, RPC_PORT, cache_script
+from kvberth.placement.apply.kubernetes.worker import WorkerProgram
 from kvberth.placement.states import Priority
 from kvberth.placement.tolerated import Tolerated
 from kvberth_schemas.quantity import QuantityError, parse_quantity
@@ -39,6 +41,8 @@ _NAMES: Final = "kvcache.orchestration.aibrix.ai"
 _NONE: Final = "kvberth.dev/none"
 _INTEGER: Final = re.compile(r"-?\d{1,10}")
 _SIZE: Final = re.compile(r"--size=(\d+)")
+
+_NO_PROGRAM: Final = WorkerProgram()
 
 Json = dict[str, Any]
 
@@ -66,6 +70,8 @@ class CacheSet:
     tolerations: frozenset[Tolerated]
     rpc: bool
     priority: Priority
+    worker: WorkerProgram = _NO_PROGRAM
+    """How its transfer workers are run, where there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ class Child:
     body: Json
 
 
-def sets_of(spec: KVCacheSpec, owner: Owner) -> list[CacheSet]:
+def sets_of(spec: KVCacheSpec, owner: Owner, program: WorkerProgram = _NO_PROGRAM) -> list[CacheSet]:
     """Return the sets of a KVCache, each without a node."""
     pools = [(pool.name, pool.size) for pool in spec.pools] or [("", spec.size)]
     return [
@@ -91,6 +97,7 @@ def sets_of(spec: KVCacheSpec, owner: Owner) -> list[CacheSet]:
             tolerations=frozenset(),
             rpc=False,
             priority=Priority(),
+            worker=program,
         )
         for name, size in pools
     ]
@@ -197,23 +204,29 @@ def has_rpc(spec: Mapping[str, Any]) -> bool:
 
 def sizes_of(spec: Mapping[str, Any]) -> tuple[int, int, int]:
     """Return store and memory in bytes and thousandths of a core that a DaemonSet gives to a new cache; 0: not told."""
+    size, memory, cpu = 0, Decimal(0), Decimal(0)
     for container in _pod_spec(spec).get("containers") or []:
         if container.get("name") == CONTAINER:
             said = _SIZE.search(" ".join(map(str, container.get("command") or [])))
+            size = int(said.group(1)) if said else 0
+        if container.get("name") in {CONTAINER, worker.CONTAINER}:
             amounts = (container.get("resources") or {}).get("requests") or {}
-            memory, cpu = (_amount(amounts.get(name)) for name in ("memory", "cpu"))
-            return int(said.group(1)) if said else 0, int(memory), int(cpu * 1000)
-    return 0, 0, 0
+            memory += _amount(amounts.get("memory"))
+            cpu += _amount(amounts.get("cpu"))
+    return size, int(memory), int(cpu * 1000)
 
 
 def set_hash(wanted: CacheSet) -> str:
     """Return what tells an outdated pod: image, size, environment, command.
 
-    What follows from engines is left out, which come and go: where and how it is scheduled, and RPC.
+    What follows from engines is left out, which come and go: where and how it is scheduled, and RPC. So is the image of
+    the transfer worker, which is ours: a new version of kvberth ends no warm cache.
     """
     script = cache_script(wanted.size.size_bytes, rpc=False)
     env = [(item.name, item.value if item.value_from is None else item.value_from) for item in wanted.env]
     parts = [wanted.image, wanted.size.memory_bytes, str(wanted.size.cpu), env, script]
+    if wanted.size.block_bytes:
+        parts.append(wanted.size.block_bytes)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -237,7 +250,7 @@ def _pod(wanted: CacheSet) -> Json:
             "supplementalGroups": [SOCKET_GROUP],
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(wanted)],
+        "containers": [_container(wanted), *_worker(wanted)],
         "volumes": [
             {
                 "name": "cache",
@@ -245,13 +258,21 @@ def _pod(wanted: CacheSet) -> Json:
                     "path": host_directory(wanted.owner.namespace, wanted.owner.name),
                     "type": "DirectoryOrCreate",
                 },
-            }
+            },
+            *([worker.state_volume()] if wanted.size.block_bytes else []),
         ],
     }
 
 
+def _worker(wanted: CacheSet) -> list[Json]:
+    if not wanted.size.block_bytes:
+        return []
+    return [worker.container(wanted.worker, wanted.owner.namespace, wanted.owner.name, wanted.size)]
+
+
 def _container(wanted: CacheSet) -> Json:
-    amounts = {"cpu": f"{int(wanted.size.cpu * 1000)}m", "memory": str(wanted.size.memory_bytes)}
+    memory = wanted.size.memory_bytes - wanted.size.worker_bytes
+    amounts = {"cpu": f"{worker.millis(wanted.size)[0]}m", "memory": str(memory)}
     container: Json = {
         "name": CONTAINER,
         "image": wanted.image,

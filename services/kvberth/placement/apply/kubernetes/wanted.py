@@ -1,7 +1,7 @@
 """Which objects a KVCache should have, given its manifest and what was asked for by node. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kvberth.kube import Target
 from kvberth.kube.resources import DAEMON_SETS
@@ -25,6 +25,7 @@ from kvberth.placement.apply.kubernetes.render import (
     tolerations_of,
     with_nodes,
 )
+from kvberth.placement.apply.kubernetes.worker import WorkerProgram
 from kvberth.placement.needs import highest
 from kvberth.placement.states import Needs, Wanted
 from kvberth.placement.tolerated import widest
@@ -34,13 +35,21 @@ Asked = Mapping[str, Wanted]
 """What was asked for, by node."""
 
 
-def children(spec: KVCacheSpec, owner: Owner, asked: Asked, live: Mapping[Name, Live], traffic: str) -> list[Child]:
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a cluster's caches are reached and run, whatever their manifests say."""
+
+    traffic_policy: str
+    worker: WorkerProgram
+
+
+def children(spec: KVCacheSpec, owner: Owner, asked: Asked, live: Mapping[Name, Live], ways: Ways) -> list[Child]:
     """Return the objects that should be; `live` are those that are there with the KVCache's label."""
-    sets = [_filled(item, asked) for item in sets_of(spec, owner)]
+    sets = [_filled(item, asked) for item in sets_of(spec, owner, ways.worker)]
     found = [daemon_set(item) for item in sets if item.nodes or _name(item) in live]
     pools = {item.pool for item in sets}
     found += [_left_over(item, asked) for item in live.values() if _is_left_over(item, pools, asked)]
-    service = rpc_service(owner, spec.service_port, traffic)
+    service = rpc_service(owner, spec.service_port, ways.traffic_policy)
     if any(item.rpc for item in sets) or ("Service", rpc_service_name(owner.name)) in live:
         found.append(service)
     return found
