@@ -78,6 +78,20 @@ async def test_settings_are_given_to_every_service_and_taken_back() -> None:
     assert api.specs == api.before
 
 
+async def test_who_asks_the_api_server_is_led_through_a_witness_and_back() -> None:
+    api = Installed()
+    changed = Install(api)  # type: ignore[arg-type]
+    await changed.give({}, "10.0.0.7")
+    for name in ("placement", "pod-watcher"):
+        spec = api.specs[name]["template"]["spec"]
+        assert spec["hostAliases"] == [{"ip": "10.0.0.7", "hostnames": ["kubernetes.default.svc"]}]
+        assert {"name": "KUBERNETES_SERVICE_HOST", "value": "kubernetes.default.svc"} in api.env(name)
+        assert {"name": "KUBERNETES_SERVICE_PORT", "value": "4224"} in api.env(name)
+    assert api.specs[AGENT] == api.before[AGENT]  # agents ask it nothing
+    assert await changed.take_back() == []
+    assert api.specs == api.before
+
+
 async def test_nothing_is_changed_for_a_story_that_sets_nothing() -> None:
     api = Installed()
     changed = Install(api)  # type: ignore[arg-type]

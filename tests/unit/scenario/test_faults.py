@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from kvberth.scenario.backend.faults import BusProxy, Faults
+from kvberth.scenario.backend.faults import Faults, ServerProxy
 from kvberth.scenario.format.verbs import Fault
 from support.waiting import until
 
@@ -55,7 +55,7 @@ async def test_the_way_to_a_server_that_has_a_name_fails_when_it_is_told_to():
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, BusProxy("", 0, f"nats://localhost:{port}") as way:
+    async with server, ServerProxy("", 0, f"nats://localhost:{port}") as way:
         reader, writer = await asyncio.open_connection("127.0.0.1", way.port)
         writer.write(b"hi")
         assert await reader.read() == b"hi"

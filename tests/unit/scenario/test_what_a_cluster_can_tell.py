@@ -76,9 +76,11 @@ def test_services_are_told_what_a_scenario_sets() -> None:
     assert cluster.settings(told({"cordon": "l20-a"}), Timing({"linger": 5}), None) == {}
 
 
-def test_a_scenario_that_lets_the_bus_fail_is_known() -> None:
-    assert cluster.cuts_bus(told({"fault": {"bus": True, "does": "reset"}}))
-    assert not cluster.cuts_bus(told({"fault": {"node": "l20-a", "kvcache": "kv", "does": "reset"}}))
+def test_a_scenario_that_lets_the_bus_or_the_api_server_fail_is_known() -> None:
+    bus, api = {"fault": {"bus": True, "does": "reset"}}, {"fault": {"api": True, "does": "silence"}}
+    assert cluster.cuts(told(bus, api)) == {"bus", "api"}
+    assert cluster.cuts(told(api)) == {"api"}
+    assert cluster.cuts(told({"fault": {"node": "l20-a", "kvcache": "kv", "does": "reset"}})) == set()
 
 
 def test_nodes_that_a_scenario_takes_down_or_freezes_are_known_in_windows_too() -> None:

@@ -1,4 +1,4 @@
-"""Puts fault proxies before the sockets of caches and before NATS, on the machine that they are on."""
+"""Puts fault proxies before the sockets of caches and before servers, on the machine that they are on."""
 
 import asyncio
 import os
@@ -69,13 +69,13 @@ def _listening(path: Path) -> socket.socket:
     return listener
 
 
-class BusProxy:
-    """Stands between NATS and who is told its address in place of the server's; ``async with``."""
+class ServerProxy:
+    """Stands between a server and who is told its address in place of the server's; ``async with``."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, server: str = "") -> None:
         """Listen there; port 0: any that is free."""
         self.server = server
-        """URL of the NATS behind it; empty until that is known: then every connection is ended."""
+        """URL of the one behind it; empty until that is known: then every connection is ended."""
         self._listener = socket.socket()
         try:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -88,7 +88,7 @@ class BusProxy:
         self.url = f"nats://{host}:{self.port}"
 
     def set(self, what: verbs.Fault, delay_s: float) -> str:
-        """Let the bus fail in that way from now on."""
+        """Let the server fail in that way from now on."""
         self._proxy.set(Fault(what.does), delay_s)
         return self.url
 
@@ -104,7 +104,7 @@ class BusProxy:
     async def _dial(self) -> socket.socket:
         address = urlsplit(self.server)
         if address.hostname is None or address.port is None:
-            raise ConnectionRefusedError("NATS is not started yet")
+            raise ConnectionRefusedError("the server is not started yet")
         sock = socket.socket()
         sock.setblocking(False)
         try:

@@ -212,10 +212,12 @@ class Filled(Part):
 
 
 class Fault(Part):
-    """A proxy before a cache's daemon, from the first fault on, or before NATS, all the time."""
+    """A proxy before a cache's daemon, from the first fault on, or before NATS or the API server, all the time."""
 
     bus: Literal[True] | None = None
     """Between NATS and all services of kvberth, instead of a cache; who tells the story is not affected."""
+    api: Literal[True] | None = None
+    """Between the API server and the services that talk to it; a bare machine has none."""
     node: Name | None = None
     kvcache: Name | None = None
     namespace: Name = "default"
@@ -227,11 +229,19 @@ class Fault(Part):
 
     @model_validator(mode="after")
     def _before_one(self) -> Self:
-        if (self.bus is None) == (self.node is None or self.kvcache is None):
-            raise ValueError("a fault stands before one thing; write either 'bus: true', or 'node' and 'kvcache'")
+        cache = self.node is not None and self.kvcache is not None
+        if [self.bus, self.api, cache or None].count(None) != 2 or (not cache and (self.node or self.kvcache)):
+            raise ValueError(
+                "a fault stands before one thing; write either 'bus: true', or 'api: true', or 'node' and 'kvcache'"
+            )
         return self
+
+    @property
+    def way(self) -> Literal["bus", "api"] | None:
+        """Which of the services' ways fails; None where a cache does."""
+        return "bus" if self.bus else "api" if self.api else None
 
     def __str__(self) -> str:
         """Say it."""
-        before = "NATS" if self.bus else f"the cache of {self.kvcache} on {self.node}"
-        return f"fault '{self.does}'{f' by {self.delay}' if self.does == 'slow' else ''} before {before}"
+        ways = {"bus": "NATS", "api": "the API server", None: f"the cache of {self.kvcache} on {self.node}"}
+        return f"fault '{self.does}'{f' by {self.delay}' if self.does == 'slow' else ''} before {ways[self.way]}"

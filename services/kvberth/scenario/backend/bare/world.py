@@ -40,7 +40,7 @@ class BareWorld:
         self.peers = files.Peers()
         self.faults = faults.Faults()
         self._fillings = Fillings()
-        self.bus: faults.BusProxy | None = None
+        self.bus: faults.ServerProxy | None = None
         self._timing = setting.timing
 
     @property
@@ -99,6 +99,8 @@ class BareWorld:
         delay_s = self._timing.seconds(what.delay)
         if what.node is not None:
             return await self.faults.put(what, self._stack.layout.node_root(what.node), delay_s)
+        if what.way == "api":
+            raise ScenarioError("a bare machine has no API server that could fail; 'requires: [kubernetes]' skips this")
         assert self.bus is not None  # every scenario with such a step has one
         return self.bus.set(what, delay_s)
 
@@ -166,7 +168,7 @@ class BareBackend:
 
     @asynccontextmanager
     async def _running(
-        self, stack: BareStack, setting: Setting, nodes: list[str], bus: faults.BusProxy | None
+        self, stack: BareStack, setting: Setting, nodes: list[str], bus: faults.ServerProxy | None
     ) -> AsyncIterator[BareWorld]:
         try:
             url = await stack.start()
@@ -186,12 +188,12 @@ class BareBackend:
 
 
 @asynccontextmanager
-async def _bus_proxy(scenario: Scenario) -> AsyncIterator[faults.BusProxy | None]:
+async def _bus_proxy(scenario: Scenario) -> AsyncIterator[faults.ServerProxy | None]:
     """Give a proxy before NATS to a scenario that lets the bus fail."""
     if not any(step.fault is not None and step.fault.bus for _, step in scenario.all_steps()):
         yield None
         return
-    async with faults.BusProxy() as proxy:
+    async with faults.ServerProxy() as proxy:
         yield proxy
 
 

@@ -53,9 +53,9 @@ def settings(scenario: Scenario, timing: Timing, bus: str | None) -> dict[str, s
     return {**scenario.options.env, **waits, **({"KVBERTH_NATS_URL": bus} if bus else {})}
 
 
-def cuts_bus(scenario: Scenario) -> bool:
-    """Whether it lets the bus fail."""
-    return any(step.fault is not None and step.fault.bus for _, step in scenario.all_steps())
+def cuts(scenario: Scenario) -> set[str]:
+    """Give which ways of the services it lets fail: `bus`, `api`."""
+    return {step.fault.way for _, step in scenario.all_steps() if step.fault is not None and step.fault.way is not None}
 
 
 def troubled(scenario: Scenario) -> set[str]:

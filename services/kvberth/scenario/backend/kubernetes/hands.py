@@ -16,8 +16,8 @@ class Hands:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.bus: faults.BusProxy | None = None
-        """The services' way to NATS, while it leads through this node."""
+        self.ways: dict[str, faults.ServerProxy] = {}
+        """The services' ways to NATS (`bus`) and to the API server (`api`), while they lead through this node."""
         self._begin()
 
     async def do(self, kind: str, raw: Mapping[str, Any]) -> str:
@@ -37,20 +37,19 @@ class Hands:
 
     async def rest(self) -> None:
         """End faults and peers; what fills a cache ends with its daemon."""
-        if self.bus is not None:
-            self.bus.set(Fault(bus=True, does="none"), 0.0)
+        for way in self.ways.values():
+            way.set(Fault(bus=True, does="none"), 0.0)
         await self._faults.close()
         await self._peers.close()
         self._begin()
 
     async def _fault(self, fault: Fault) -> str:
         delay_s = durations.parse(fault.delay, {})
-        if fault.bus is None:
+        if fault.way is None:
             return await self._faults.put(fault, self._root, delay_s)
-        if self.bus is None:
-            raise ScenarioError("no way to NATS leads through this node, so that none can fail here")
-        self.bus.set(fault, delay_s)
-        return "the services' way to NATS"
+        if fault.way not in self.ways:
+            raise ScenarioError("no way of the services leads through this node, so that none can fail here")
+        return self.ways[fault.way].set(fault, delay_s)
 
     def _begin(self) -> None:
         self._faults, self._peers, self._fillings = faults.Faults(), files.Peers(), filling.Fillings()

@@ -10,9 +10,11 @@ from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, PODS
 from kvberth.scenario.backend.kubernetes import observed
 from kvberth.scenario.backend.kubernetes.api import Api, Json
 from kvberth.scenario.backend.kubernetes.observed import INSTALLED
+from kvberth.scenario.backend.kubernetes.witness import API_PORT
 from kvberth.scenario.backend.protocol import ScenarioError
 
 AGENT: Final = "kvberth-node"
+API_NAME: Final = "kubernetes.default.svc"
 RUNS_WITHIN_S: Final = 120.0
 _POLL_S: Final = 0.2
 _SERVICES: Final = ((DEPLOYMENTS, "placement"), (DEPLOYMENTS, "pod-watcher"), (DAEMON_SETS, AGENT))
@@ -24,32 +26,37 @@ class Install:
     """The workloads of kvberth's own services on one cluster."""
 
     api: Api
-    _containers: dict[str, tuple[Resource, list[Json]]] = field(default_factory=dict)
-    """Of the services that were given settings, as they were."""
+    _changed: dict[str, tuple[Resource, Json]] = field(default_factory=dict)
+    """What was changed in the pods of services, as it was."""
     _agents: Json | None = None
     """What was changed of the agents' DaemonSet, as it was."""
     _without: set[str] = field(default_factory=set)
 
-    async def give(self, settings: Mapping[str, str]) -> None:
-        """Start every service anew with these settings. Raises ScenarioError, KubeError."""
-        if not settings:
-            return
+    async def give(self, settings: Mapping[str, str], api: str | None = None) -> None:
+        """Start every service anew with these settings; `api`: address of a witness that leads to the API server.
+
+        Raises:
+            ScenarioError, KubeError: a service does not run with them.
+        """
         for resource, name in _SERVICES:
-            containers = (await self._workload(resource, name))["spec"]["template"]["spec"]["containers"]
-            self._containers[name] = resource, containers
-            await self._contain(resource, name, [with_settings(one, settings) for one in containers])
-        await self._until_settled()
+            through = api if resource is DEPLOYMENTS else None  # agents ask the API server nothing
+            if settings or through:
+                spec = (await self._workload(resource, name))["spec"]["template"]["spec"]
+                self._changed[name] = resource, {one: spec.get(one) for one in ("containers", "hostAliases")}
+                await self._change(resource, name, changed(spec, settings, through))
+        if self._changed:
+            await self._until_settled()
 
     async def take_back(self) -> list[str]:
         """Give services the settings, and nodes the agents, that they had; give what failed."""
         try:
             if self._without:
                 await self._place_agents(set())
-            changed = dict(self._containers)
-            for name, (resource, containers) in changed.items():
-                await self._contain(resource, name, containers)
-                del self._containers[name]
-            if changed:
+            former = dict(self._changed)
+            for name, (resource, spec) in former.items():
+                await self._change(resource, name, spec)
+                del self._changed[name]
+            if former:
                 await self._until_settled()
         except (KubeError, ScenarioError) as error:
             return [str(error)]
@@ -78,9 +85,8 @@ class Install:
         if not without:
             self._agents = None
 
-    async def _contain(self, resource: Resource, name: str, containers: list[Json]) -> None:
-        body = {"spec": {"template": {"spec": {"containers": containers}}}}
-        await self.api.merge(resource, INSTALLED, name, body)
+    async def _change(self, resource: Resource, name: str, spec: Json) -> None:
+        await self.api.merge(resource, INSTALLED, name, {"spec": {"template": {"spec": spec}}})
         if resource is DAEMON_SETS:  # which would do it one node after the other
             for pod in await self.api.list(PODS, INSTALLED, f"app.kubernetes.io/name={name}"):
                 await self.api.delete(PODS, INSTALLED, pod["metadata"]["name"])
@@ -105,6 +111,19 @@ class Install:
         pods = [pod for pod in await self.api.list(PODS, INSTALLED) if observed.role(pod) is not None]
         going = [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" in pod["metadata"]]
         return f"{', '.join(going)} still ends" if going else None
+
+
+def changed(spec: Json, settings: Mapping[str, str], api: str | None) -> dict[str, Any]:
+    """Give the change of a pod's spec for these settings, and for a way to the API server over an address; pure."""
+    if api is None:
+        return {"containers": [with_settings(one, settings) for one in spec["containers"]]}
+    # By a name that its certificate holds on every cluster.
+    server = {"KUBERNETES_SERVICE_HOST": API_NAME, "KUBERNETES_SERVICE_PORT": str(API_PORT)}
+    aliases = [*(spec.get("hostAliases") or ()), {"ip": api, "hostnames": [API_NAME]}]
+    return {
+        "containers": [with_settings(one, {**settings, **server}) for one in spec["containers"]],
+        "hostAliases": aliases,
+    }
 
 
 def with_settings(container: Json, settings: Mapping[str, str]) -> Json:

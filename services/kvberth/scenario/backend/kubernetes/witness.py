@@ -11,14 +11,14 @@ import hmac
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
 
 from kvberth.scenario.backend import probes
-from kvberth.scenario.backend.faults import BusProxy
+from kvberth.scenario.backend.faults import ServerProxy
 from kvberth.scenario.backend.kubernetes import processes
 from kvberth.scenario.backend.kubernetes.hands import Hands
 from kvberth.scenario.backend.protocol import ScenarioError
@@ -28,6 +28,8 @@ ONLOOKERS_PORT: Final = 4222
 """Leads to NATS, whatever its node's kubelet does, and nothing ever stands in between."""
 SERVICES_PORT: Final = 4223
 """Leads to NATS, too; it fails where a scenario lets the bus fail."""
+API_PORT: Final = 4224
+"""Leads to the API server; it fails where a scenario lets that one fail."""
 ROOT: Final = "/var/run/vineyard-kubernetes"
 NATS: Final = "nats://nats:4222"
 """The Service of the witness's own namespace."""
@@ -36,12 +38,20 @@ TOKEN_VARIABLE: Final = "WITNESS_TOKEN"  # noqa: S105 (the variable's name, no s
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """URLs of what kvberth's services talk to."""
+
+    nats: str
+    api: str
+
+
 class Witness:
     """What one node's witness answers."""
 
-    def __init__(self, token: str, root: Path, proc: Path = processes.PROC, nats: str | None = None) -> None:
-        """`nats`: URL that its two ways to NATS lead to; None: it has none."""
-        self._token, self._root, self._proc, self._nats = token, root, proc, nats
+    def __init__(self, token: str, root: Path, proc: Path = processes.PROC, servers: Servers | None = None) -> None:
+        """`servers`: URLs that its ways to NATS and the API server lead to; None: it has none."""
+        self._token, self._root, self._proc, self._servers = token, root, proc, servers
         self._hands = Hands(root)
 
     def application(self) -> web.Application:
@@ -56,14 +66,16 @@ class Witness:
         return application
 
     async def _lead(self, _: web.Application) -> AsyncIterator[None]:
-        """Lead to NATS as long as this serves."""
-        if self._nats is None:
+        """Lead to the servers as long as this serves."""
+        if self._servers is None:
             yield
             return
         async with (
-            BusProxy("", ONLOOKERS_PORT, self._nats),
-            BusProxy("", SERVICES_PORT, self._nats) as self._hands.bus,
+            ServerProxy("", ONLOOKERS_PORT, self._servers.nats),
+            ServerProxy("", SERVICES_PORT, self._servers.nats) as bus,
+            ServerProxy("", API_PORT, self._servers.api) as api,
         ):
+            self._hands.ways = {"bus": bus, "api": api}
             yield
 
     async def _look(self, request: web.Request) -> web.Response:
@@ -123,7 +135,9 @@ class Witness:
 
 def main() -> None:
     """Serve until a signal comes."""
-    witness = Witness(os.environ[TOKEN_VARIABLE], Path(os.environ.get("WITNESS_ROOT", ROOT)), nats=NATS)
+    api = "https://{KUBERNETES_SERVICE_HOST}:{KUBERNETES_SERVICE_PORT}".format_map(os.environ)
+    root = Path(os.environ.get("WITNESS_ROOT", ROOT))
+    witness = Witness(os.environ[TOKEN_VARIABLE], root, servers=Servers(NATS, api))
     web.run_app(witness.application(), port=PORT, print=None, access_log=None)
 
 

@@ -56,8 +56,8 @@ class ClusterWorld:
     nodes: Nodes
     signals: Signals
     timing: Timing
-    bus_node: str | None = None
-    """Whose witness the services' way to NATS leads through, where a scenario lets it fail."""
+    way_node: str | None = None
+    """Whose witness the services' ways lead through that a scenario lets fail."""
     looked: float = 0.0
     """When the last look ended, by the loop's clock."""
 
@@ -109,22 +109,24 @@ class ClusterWorld:
                 said = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 if kind == "fault":
                     said["delay"] = f"{self.timing.seconds(value.delay) * 1000:.0f}ms"
-                node = value.node or self.bus_node
-                assert node is not None  # every scenario that lets the bus fail has one
+                node = value.node or self.way_node
+                assert node is not None  # every scenario that lets a way fail has one
                 return await self.looker.eyes.do(kind, node, said)
             case "publish":
                 return await publish(value, self.listener.url, lambda: among(value, self.heard, marks))
         raise ScenarioError(f"a cluster has no verb '{kind}'")
 
     async def set(self, scenario: Scenario, troubled: Collection[str]) -> None:
-        """Give services the settings of a scenario, and where it lets the bus fail a way to it that can."""
-        bus = None
-        if cluster.cuts_bus(scenario):
+        """Give services the settings of a scenario, and where it lets NATS or the API server fail a way that can."""
+        bus, api = None, None
+        if cut := cluster.cuts(scenario):
             way = await self.looker.eyes.way(troubled)
             if way is None:
-                raise ScenarioError("no witness is ready, through which the services' way to NATS could lead")
-            self.bus_node, bus = way.node, f"nats://{way.address}:{SERVICES_PORT}"
-        await self.signals.install.give(cluster.settings(scenario, self.timing, bus))
+                raise ScenarioError("no witness is ready, through which the services' ways could lead")
+            self.way_node = way.node
+            bus = f"nats://{way.address}:{SERVICES_PORT}" if "bus" in cut else None
+            api = way.address if "api" in cut else None
+        await self.signals.install.give(cluster.settings(scenario, self.timing, bus), api)
 
     async def ready(self, nodes: Sequence[str]) -> None:
         """Wait until the install works and the bus has told its history, which is no part of the scenario."""
