@@ -33,6 +33,12 @@ def workload(resource: Resource, name: str) -> dict[str, Any]:
     return {"kind": resource.kind, "metadata": {"name": name, "generation": 1}, "spec": spec, "status": status}
 
 
+def pod(service: str, node: str) -> dict[str, Any]:
+    """Make a pod of the install."""
+    meta = {"name": f"{service}-{node}", "namespace": "kvberth", "labels": {"app.kubernetes.io/name": service}}
+    return {"metadata": meta, "spec": {"nodeName": node}}
+
+
 class Installed:
     """An API server with an install whose controllers are at once done with every change."""
 
@@ -41,6 +47,7 @@ class Installed:
         self.before = deepcopy(self.specs)
         self.deleted: list[str] = []
         self.refuses = False
+        self.pods: list[dict[str, Any]] = []
 
     @property
     def specs(self) -> dict[str, Any]:
@@ -54,11 +61,12 @@ class Installed:
 
     async def list(self, resource: Resource, _: str, labels: str = "") -> list[dict[str, Any]]:
         assert resource is PODS
-        return [{"metadata": {"name": f"{AGENT}-1", "namespace": "kvberth"}}] if labels else []
+        return [pod(AGENT, "a")] if labels else self.pods
 
     async def delete(self, resource: Resource, _: str, name: str) -> None:
         assert resource is PODS
         self.deleted.append(name)
+        self.pods = [one for one in self.pods if one["metadata"]["name"] != name]
 
     async def merge(self, _: Resource, __: str, name: str, body: dict[str, Any]) -> None:
         if self.refuses:
@@ -73,7 +81,7 @@ async def test_settings_are_given_to_every_service_and_taken_back() -> None:
     for _, name in SERVICES:
         expected = [{"name": "KVBERTH_EMPTY_AFTER_S", "value": "3"}, {"name": "KVBERTH_BACKEND", "value": "other"}]
         assert api.env(name) == expected
-    assert api.deleted == [f"{AGENT}-1"]
+    assert api.deleted == [f"{AGENT}-a"]
     assert await changed.take_back() == []
     assert api.specs == api.before
 
@@ -98,6 +106,13 @@ async def test_nothing_is_changed_for_a_story_that_sets_nothing() -> None:
     api.refuses = True
     await changed.give({})
     assert await changed.take_back() == []
+
+
+async def test_who_decides_leaves_a_node_that_will_be_lost_and_nobody_else_does() -> None:
+    api = Installed()
+    api.pods = [pod(name, "a") for name in ("nats", "placement", AGENT, "other")] + [pod("placement", "b")]
+    await Install(api).leave({"a"})  # type: ignore[arg-type]
+    assert sorted(api.deleted) == ["nats-a", "placement-a"]
 
 
 async def test_an_agent_is_kept_from_its_node_alone_and_comes_back() -> None:

@@ -91,7 +91,9 @@ def test_nodes_that_a_scenario_takes_down_or_freezes_are_known_in_windows_too() 
         {"cordon": "l20-d"},
     )
     nodes = ["l20-a", "l20-b", "l20-c", "l20-d"]
-    assert cluster.troubled(told(*steps, nodes=nodes)) == {"l20-a", "l20-c"}
+    scenario = told(*steps, nodes=nodes)
+    assert cluster.troubled(scenario) == {"l20-a", "l20-c"}
+    assert cluster.lost(scenario) == {"l20-c"}
 
 
 def witness(on: str, *, ready: bool = True) -> dict:

@@ -58,15 +58,15 @@ def cuts(scenario: Scenario) -> set[str]:
     return {step.fault.way for _, step in scenario.all_steps() if step.fault is not None and step.fault.way is not None}
 
 
+def lost(scenario: Scenario) -> set[str]:
+    """Give the nodes whose machine or object it takes away."""
+    return {str(step.value) for _, step in scenario.all_steps() if step.kind in _DRIVEN}
+
+
 def troubled(scenario: Scenario) -> set[str]:
-    """Give the nodes whose machine or kubelet it does something to."""
-    found = set()
-    for _, step in scenario.all_steps():
-        if step.kind in _DRIVEN:
-            found.add(str(step.value))
-        elif step.pause is not None and getattr(step.pause.value, "name", None) == "runner":
-            found.add(step.pause.value.node)
-    return found
+    """Give those and the nodes whose kubelet it stops."""
+    paused = [step.pause.value for _, step in scenario.all_steps() if step.pause is not None]
+    return lost(scenario) | {one.node for one in paused if getattr(one, "name", None) == "runner"}
 
 
 def asks_for_keys(agent: Json) -> bool:

@@ -1,7 +1,7 @@
 """Changes how the install runs while one scenario is told, settings and agents that are kept away; puts all back."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ API_NAME: Final = "kubernetes.default.svc"
 RUNS_WITHIN_S: Final = 120.0
 _POLL_S: Final = 0.2
 _SERVICES: Final = ((DEPLOYMENTS, "placement"), (DEPLOYMENTS, "pod-watcher"), (DAEMON_SETS, AGENT))
+_DECIDERS: Final = frozenset({"nats", "placement", "scheduler"})
 _NOT_READY: Final = "is not what the install says yet"
 
 
@@ -62,6 +63,15 @@ class Install:
             return [str(error)]
         return []
 
+    async def leave(self, nodes: Collection[str]) -> None:
+        """Have whoever decides run elsewhere than on these, which take nobody now. Raises ScenarioError, KubeError."""
+        pods = [pod for pod in await self.api.list(PODS, INSTALLED) if pod["spec"].get("nodeName") in nodes]
+        there = [pod["metadata"]["name"] for pod in pods if observed.role(pod) in _DECIDERS]
+        for name in there:
+            await self.api.delete(PODS, INSTALLED, name)
+        if there:
+            await self._until_settled()
+
     async def keep_agent_from(self, node: str) -> None:
         """Let no agent run on a node; those of others are not touched. Raises ScenarioError, KubeError."""
         await self._place_agents(self._without | {node})
@@ -101,7 +111,7 @@ class Install:
         deadline = asyncio.get_running_loop().time() + RUNS_WITHIN_S
         while lacks := await self._lacks():
             if asyncio.get_running_loop().time() > deadline:
-                raise ScenarioError(f"services that were given settings do not run after {RUNS_WITHIN_S:g} s: {lacks}")
+                raise ScenarioError(f"services that were started anew do not run after {RUNS_WITHIN_S:g} s: {lacks}")
             await asyncio.sleep(_POLL_S)
 
     async def _lacks(self) -> str | None:

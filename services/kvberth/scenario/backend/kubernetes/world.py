@@ -116,6 +116,12 @@ class ClusterWorld:
                 return await publish(value, self.listener.url, lambda: among(value, self.heard, marks))
         raise ScenarioError(f"a cluster has no verb '{kind}'")
 
+    async def clear(self, nodes: Collection[str]) -> None:
+        """Have services that decide leave nodes that will be lost: whether they are there would be chance."""
+        for node in nodes:
+            await self.nodes.cordon(node)
+        await self.signals.install.leave(nodes)
+
     async def set(self, scenario: Scenario, troubled: Collection[str]) -> None:
         """Give services the settings of a scenario, and where it lets NATS or the API server fail a way that can."""
         bus, api = None, None
@@ -245,6 +251,7 @@ class KubernetesBackend:
                 world = ClusterWorld(api, listener, looker, objects, nodes, signals, setting.timing)
                 left: list[str] = []
                 try:
+                    await world.clear(cluster.lost(scenario))
                     await nodes.prepare(specs)
                     await world.set(scenario, troubled)
                     await world.ready(list(specs))
