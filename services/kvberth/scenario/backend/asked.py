@@ -21,7 +21,7 @@ async def printed(arguments: tuple[str, ...], env: Mapping[str, str], within_s: 
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
+        process_group=0,  # Ctrl-C is not for it; in a session of its own it would not share what favour this one has
     )
     try:
         async with asyncio.timeout(within_s):
