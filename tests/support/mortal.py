@@ -1,9 +1,12 @@
 """A worker that is killed at a word of shared memory: what it wrote before stays, the word and the rest do not come."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
 
 from kvberth.store.memory import StoreMemory
+
+_WORD = Struct("=Q")
 
 
 class Killed(Exception):  # noqa: N818 - what happened to the worker
@@ -12,23 +15,31 @@ class Killed(Exception):  # noqa: N818 - what happened to the worker
 
 @dataclass
 class Mortal:
-    """Lets the worker write so many times more; then it is killed before the next one. None: it lives."""
+    """Lets the worker write so many words more; then it is killed before the next one. None: it lives."""
 
     memory: StoreMemory
     left: int | None = None
-    _writers: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("set_word", "set_bytes", "set_extent"):
-            self._writers[name] = getattr(self.memory, name)
-            setattr(self.memory, name, self._fused(name))
+        for name in ("set_word", "set_extent"):
+            setattr(self.memory, name, self._fused(getattr(self.memory, name)))
+        self.memory.set_words = self._word_by_word(self.memory.set_words)
 
-    def _fused(self, name: str) -> Any:
-        def write(*arguments: object) -> None:
+    def _fused(self, write: Callable[..., None]) -> Callable[..., None]:
+        def fused(*arguments: object) -> None:
             if self.left is not None:
                 if self.left == 0:
                     raise Killed
                 self.left -= 1
-            self._writers[name](*arguments)
+            write(*arguments)
 
-        return write
+        return fused
+
+    def _word_by_word(self, write: Callable[..., None]) -> Callable[..., None]:
+        one = self._fused(lambda slot, word, value: write(slot, word, _WORD, value))
+
+        def words(slot: int, word: int, cut: Struct, *values: int | bytes) -> None:
+            for at, (value,) in enumerate(_WORD.iter_unpack(cut.pack(*values))):
+                one(slot, word + at, value)
+
+        return words

@@ -104,23 +104,31 @@ class BlockStore:
 
     def grant(self, layout: int, holder: bytes, lasts_ns: int) -> Granted | None:
         """Gives a slot to a holder (16 bytes); None: the store is full, and nothing that could go is unused."""
+        for slot, generation, number in self.grant_some(layout, holder, lasts_ns, 1):
+            cut = self._cut[layout]
+            return Granted(slot, generation, number, self.memory.data(slot, cut, cut))
+        return None
+
+    def grant_some(self, layout: int, holder: bytes, lasts_ns: int, count: int) -> list[tuple[int, int, int]]:
+        """Gives up to `count` slots to a holder: (slot, generation, number) of each; fewer where the store is full."""
         self.memory.check_epoch()
         cut = self._cut.get(layout)
         if cut is None:
             raise LayoutRefused(f"layout {layout:x} was never registered")
         if len(holder) != HOLDER_BYTES:
             raise ValueError(f"a holder has {HOLDER_BYTES} bytes, not {len(holder)}")
-        slot = self._book.take(layout)
-        if slot is None and self._make_room(layout, cut):
-            slot = self._book.take(layout)
-        if slot is None:
-            return None
-        self._grants += 1
+        taken = self._book.take(layout, count)
+        while len(taken) < count and self._make_room(layout, cut):
+            taken += self._book.take(layout, count - len(taken))
         deadline_ns = self._clock() + lasts_ns
-        generation = self._book.grant(slot, holder, self._grants, deadline_ns)
-        self._store_fence()  # whoever hears of the grant must find the header written
-        self._held[slot] = _Held(generation, holder, deadline_ns)
-        return Granted(slot, generation, self._grants, self.memory.data(slot, cut, cut))
+        granted = []
+        for slot in taken:
+            self._grants += 1
+            generation = self._book.grant(slot, holder, self._grants, deadline_ns)
+            self._held[slot] = _Held(generation, holder, deadline_ns)
+            granted.append((slot, generation, self._grants))
+        self._store_fence()  # whoever hears of the grants must find the headers written
+        return granted
 
     def commit(self, slot: int, generation: int, holder: bytes, key: bytes, length: int) -> Outcome:
         """Publishes what the holder has copied into its slot; whatever the answer, the slot is not the holder's now."""
@@ -246,33 +254,41 @@ class BlockStore:
         held = self._of(slot, generation, holder)
         if held is None:
             return Outcome.EXPIRED
+        place = -1
         if held.state is SlotState.QUARANTINED or held.deadline_ns <= self._clock():
             why = Outcome.EXPIRED
         elif len(key) != KEY_BYTES or not 0 < length <= self._book.slot_bytes(slot):
             why = Outcome.LAYOUT
-        elif self.contains(key):
-            why = Outcome.PRESENT
-        elif not self._index.has_room(key):
-            why = Outcome.STORE_FULL
         else:
-            self._publish(slot, generation, key, length)
-            return Outcome.STORED
-        self._release(slot)
+            there, place = self._sought(key)
+            why = Outcome.PRESENT if there else Outcome.STORE_FULL if place < 0 else Outcome.STORED
+        if why is Outcome.STORED:
+            self._publish(Entry(key, generation, slot, 1), length, place)
+        else:
+            self._release(slot)
         return why
 
-    def _publish(self, slot: int, generation: int, key: bytes, length: int) -> None:
-        memory, cut = self.memory, self._book.slot_bytes(slot)
+    def _sought(self, key: bytes) -> tuple[bool, int]:
+        """Whether the block is published, which makes it young; else the place of its entry, or -1."""
+        entry, place = self._index.look(key)
+        if entry is None:
+            return False, place
+        if self.contains(key):
+            return True, place
+        return False, self._index.look(key)[1]  # damage, which is gone now
+
+    def _publish(self, entry: Entry, length: int, place: int) -> None:
+        memory, book, slot = self.memory, self._book, entry.slot
+        cut = book.slot_bytes(slot)
         del self._held[slot]
-        self._book.move(slot, SlotState.GRANTED, SlotState.COMMITTED)
+        book.move(slot, SlotState.GRANTED, SlotState.COMMITTED)
         value = checksum(memory.superblock.checksum, memory.data(slot, cut, length))
-        memory.set_bytes(slot, slots.KEY, key)
-        memory.set_word(slot, slots.LENGTH, length)
-        memory.set_word(slot, slots.CHECKSUM, value)
+        memory.set_words(slot, slots.KEY, slots.BODY, entry.key, entry.generation, length, value)
         memory.set_word(slot, slots.LAST_USE, self._clock())
         self._store_fence()
-        self._book.move(slot, SlotState.COMMITTED, SlotState.PUBLISHED)
-        self._book.ledger.flow("published", cut)
-        self._index.insert(Entry(key, generation, slot, 1))
+        book.move(slot, SlotState.COMMITTED, SlotState.PUBLISHED)
+        book.ledger.flow("published", cut)
+        self._index.insert(entry, place)
 
     def _intact(self, slot: int) -> bool:
         cut = self._book.slot_bytes(slot)
@@ -309,8 +325,7 @@ class BlockStore:
     def _end(self, going: Sequence[int], flow: str) -> int:
         """Makes published slots dying, and free where nobody has leased them; returns how many are free now."""
         for slot in going:
-            if self._leads_to(slot):
-                self._index.remove(self.memory.key(slot))
+            self._index.remove(self.memory.key(slot), slot)
             self._book.move(slot, SlotState.PUBLISHED, SlotState.DYING)
             self._book.ledger.flow(flow, self._book.slot_bytes(slot))
             self._dying.add(slot)

@@ -85,7 +85,9 @@ class Ledger:
 
     def flow(self, name: str, slot_bytes: int) -> None:
         """A block came (`attached`, `published`) or went (`evicted`, `removed`)."""
-        self._flows[name].update(blocks=1, bytes=slot_bytes)
+        flow = self._flows[name]
+        flow["blocks"] += 1
+        flow["bytes"] += slot_bytes
 
     def bytes_in(self, states: Iterable[SlotState]) -> int:
         return sum(self._bytes[state] for state in states)

@@ -4,8 +4,6 @@ A hint and no more: a reader that looks while an entry moves may miss it, and ma
 takes that for a hit, because the slot's own header must say the same. Places are probed in order, 16 at most.
 """
 
-from collections.abc import Iterator
-
 from kvberth.store.layout import entries
 from kvberth.store.layout.entries import ENTRY, Entry
 from kvberth.store.memory import INDEX_SEQUENCE, StoreMemory
@@ -44,32 +42,47 @@ class Index:
 
     # --- for the worker alone -----------------------------------------------------------------------------------------
 
-    def has_room(self, key: bytes) -> bool:
-        """Whether `insert` would find a place for a key that is not there yet."""
-        return self._free_place(key) is not None
+    def look(self, key: bytes) -> tuple[Entry | None, int]:
+        """The key's entry and its place; or None and the free place for it, -1: all 16 from its home on are taken."""
+        mask = self._buckets - 1
+        place = int.from_bytes(key[:8], "little") & mask
+        unpack, table = ENTRY.unpack_from, self._bytes
+        for _ in range(PROBES):
+            found, generation, slot, shards, _check = unpack(table, place * ENTRY.size)
+            if not slot:
+                return None, place
+            if found == key:
+                return Entry(found, generation, slot - 1, shards), place
+            place = (place + 1) & mask
+        return None, -1
 
-    def insert(self, entry: Entry) -> bool:
-        """Adds an entry whose key is not there; False: the 16 places from its home on are taken."""
-        place = self._free_place(entry.key)
+    def insert(self, entry: Entry, place: int | None = None) -> bool:
+        """Adds an entry whose key is not there, at the place that `look` has found; False: it found none."""
         if place is None:
+            _, place = self.look(entry.key)
+        if place < 0:
             return False
-        self._write(place, entries.encode(entry))
+        entries.write(self._bytes, place * ENTRY.size, entry)
         return True
 
-    def remove(self, key: bytes) -> bool:
-        """Removes the key's entry and moves those behind it up, so that no probe ends too early."""
-        hole = self._place_of(key)
-        if hole is None:
+    def remove(self, key: bytes, slot: int | None = None) -> bool:
+        """Removes the key's entry (where `slot` is given, only if it names that one).
+
+        Those behind it move up, so that no probe ends too early.
+        """
+        entry, hole = self.look(key)
+        if entry is None or slot not in (None, entry.slot):
             return False
         mask = self._buckets - 1
         place = hole
         while True:
             place = (place + 1) & mask
-            entry = entries.decode(self._bytes, place * ENTRY.size)
-            if entry is None or place == hole:
+            moved = entries.decode(self._bytes, place * ENTRY.size)
+            if moved is None or place == hole:
                 break
-            if (place - entries.home(entry.key, self._buckets)) & mask >= (place - hole) & mask:
-                self._write(hole, entries.encode(entry))
+            if (place - entries.home(moved.key, self._buckets)) & mask >= (place - hole) & mask:
+                self._words[hole * _WORDS + entries.SLOT] = 0
+                entries.write(self._bytes, hole * ENTRY.size, moved)
                 hole = place
         self._words[hole * _WORDS + entries.SLOT] = 0
         return True
@@ -92,30 +105,3 @@ class Index:
             if entry is not None:
                 found.append((place, entry, self._words[place * _WORDS + entries.CHECK] == entries.check_word(entry)))
         return found
-
-    def _write(self, place: int, entry: bytes) -> None:
-        at = place * ENTRY.size
-        self._words[place * _WORDS + entries.SLOT] = 0
-        self._bytes[at : at + 40] = entry[:40]
-        self._bytes[at + 48 : at + 64] = entry[48:]
-        self._words[place * _WORDS + entries.SLOT] = int.from_bytes(entry[40:48], "little")
-
-    def _probe(self, key: bytes) -> Iterator[int]:
-        start, mask = entries.home(key, self._buckets), self._buckets - 1
-        for step in range(PROBES):
-            yield (start + step) & mask
-
-    def _free_place(self, key: bytes) -> int | None:
-        for place in self._probe(key):
-            if not self._words[place * _WORDS + entries.SLOT]:
-                return place
-        return None
-
-    def _place_of(self, key: bytes) -> int | None:
-        for place in self._probe(key):
-            entry = entries.decode(self._bytes, place * ENTRY.size)
-            if entry is None:
-                return None
-            if entry.key == key:
-                return place
-        return None

@@ -3,6 +3,7 @@
 Every shared word is read and written as one item of a `memoryview` of 8-byte words: never torn (decision 10).
 """
 
+from struct import Struct
 from typing import NamedTuple, Self
 
 from kvberth.store.errors import EpochEnded, Malformed
@@ -119,13 +120,13 @@ class StoreMemory:
         return slots.decode(self.arenas[arena], offset)
 
     def key(self, slot: int) -> bytes:
-        arena, offset = self.geometry.header(slot)
-        return bytes(self.arenas[arena][offset : offset + slots.KEY_BYTES])
+        place = self.place(slot)
+        return bytes(place.data[place.offset : place.offset + slots.KEY_BYTES])
 
-    def set_bytes(self, slot: int, word: int, value: bytes) -> None:
-        """Writes several words of a header, in no order."""
-        arena, offset = self.geometry.header(slot)
-        self.arenas[arena][offset + 8 * word : offset + 8 * word + len(value)] = value
+    def set_words(self, slot: int, word: int, cut: Struct, *values: int | bytes) -> None:
+        """Writes several words of a header by one call, in their order."""
+        place = self.place(slot)
+        cut.pack_into(place.data, place.offset + 8 * word, *values)
 
     def extent(self, extent: int) -> ExtentRecord:
         """Reads an extent's record; raises Malformed."""

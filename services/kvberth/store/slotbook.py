@@ -18,26 +18,28 @@ from kvberth.store.space import ExtentUse
 
 
 @dataclass(slots=True)
+class _LayoutSlots:
+    """What one layout has."""
+
+    lent: dict[int, "_Lent"] = field(default_factory=dict)
+    with_free: set[int] = field(default_factory=set)
+    by_age: OrderedDict[int, None] = field(default_factory=OrderedDict)
+
+
+@dataclass(slots=True)
 class _Lent:
     """An extent that a layout has."""
 
     record: ExtentRecord
     free: dict[int, None]
     """The last one is taken first."""
+    layout: _LayoutSlots
+    slot_bytes: int
     live: int = 0
 
     @property
     def use_of_all(self) -> int:
         return self.record.count - len(self.free)
-
-
-@dataclass(slots=True)
-class _LayoutSlots:
-    """What one layout has."""
-
-    lent: dict[int, _Lent] = field(default_factory=dict)
-    with_free: set[int] = field(default_factory=set)
-    by_age: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
 
 class SlotBook:
@@ -46,8 +48,9 @@ class SlotBook:
     def __init__(self, memory: StoreMemory) -> None:
         self._memory = memory
         self._geometry = memory.geometry
+        self._per_extent = memory.geometry.slots_per_extent
         self._layouts: dict[int, _LayoutSlots] = {}
-        self._layout_of: dict[int, int] = {}
+        self._lent: dict[int, _Lent] = {}
         self.unlent: list[int] = list(range(memory.geometry.extents))
         self.ledger = Ledger(memory.geometry.data_bytes)
 
@@ -55,7 +58,7 @@ class SlotBook:
 
     def lend(self, extent: int, layout: int, slot_bytes: int) -> None:
         """Cuts an extent in which nothing lives for a layout."""
-        if extent in self._layout_of:
+        if extent in self._lent:
             self._give_back(extent)
         cut = self._geometry.slots_of(extent, slot_bytes)
         record = ExtentRecord(slot_bytes, len(cut), slots.after(self._memory.lent_times(extent)), layout)
@@ -67,28 +70,27 @@ class SlotBook:
         self.unlent.remove(extent)
         free = dict.fromkeys(reversed(self._geometry.slots_of(extent, record.slot_bytes)))
         layout = self._layouts.setdefault(record.layout, _LayoutSlots())
-        layout.lent[extent] = _Lent(record, free)
+        layout.lent[extent] = self._lent[extent] = _Lent(record, free, layout, record.slot_bytes)
         layout.with_free.add(extent)
-        self._layout_of[extent] = record.layout
         self.ledger.lend(self._geometry.extent_bytes, record.slot_bytes, record.count)
 
     def uses(self, read: Iterable[int]) -> list[ExtentUse]:
         """How every lent extent is used; `read` are the published slots that are leased."""
-        leased = Counter(slot // self._geometry.slots_per_extent for slot in read)
+        leased = Counter(slot // self._per_extent for slot in read)
         return [
-            ExtentUse(extent, layout, lent.live, lent.use_of_all - lent.live + leased[extent], lent.record.slot_bytes)
-            for layout, has in self._layouts.items()
-            for extent, lent in has.lent.items()
+            ExtentUse(
+                extent, lent.record.layout, lent.live, lent.use_of_all - lent.live + leased[extent], lent.slot_bytes
+            )
+            for extent, lent in self._lent.items()
         ]
 
     def published_in(self, extent: int) -> list[int]:
         """The published slots of one extent."""
-        if extent not in self._layout_of:
+        lent = self._lent.get(extent)
+        if lent is None:
             return []
-        lent = self._lent(extent)
-        every = self._geometry.slots_of(extent, lent.record.slot_bytes)
-        by_age = self._layouts[self._layout_of[extent]].by_age
-        return [slot for slot in every if slot in by_age]
+        every = self._geometry.slots_of(extent, lent.slot_bytes)
+        return [slot for slot in every if slot in lent.layout.by_age]
 
     def oldest(self, layout: int, count: int) -> list[int]:
         """So many published slots of a layout, least recently used first."""
@@ -96,15 +98,12 @@ class SlotBook:
         return list(islice(has.by_age, count)) if has else []
 
     def is_published(self, slot: int) -> bool:
-        layout = self._layout_of.get(slot // self._geometry.slots_per_extent)
-        return layout is not None and slot in self._layouts[layout].by_age
+        lent = self._lent.get(slot // self._per_extent)
+        return lent is not None and slot in lent.layout.by_age
 
     def slot_bytes(self, slot: int) -> int:
         """How long this slot is; raises KeyError where its extent is lent to nobody."""
-        return self._lent(slot // self._geometry.slots_per_extent).record.slot_bytes
-
-    def layout_of(self, slot: int) -> int:
-        return self._layout_of[slot // self._geometry.slots_per_extent]
+        return self._lent[slot // self._per_extent].slot_bytes
 
     def has_free(self, layout: int) -> bool:
         has = self._layouts.get(layout)
@@ -112,81 +111,78 @@ class SlotBook:
 
     def is_empty(self, extent: int) -> bool:
         """Whether nothing lives, is held or is dying in an extent."""
-        return extent not in self._layout_of or not self._lent(extent).use_of_all
+        return extent not in self._lent or not self._lent[extent].use_of_all
 
     # --- steps of a slot ----------------------------------------------------------------------------------------------
 
-    def take(self, layout: int) -> int | None:
-        """Removes a slot from the layout's free ones; the caller grants it at once."""
+    def take(self, layout: int, count: int) -> list[int]:
+        """Removes so many slots at most from the layout's free ones; the caller grants them at once."""
         has = self._layouts.get(layout)
-        if has is None or not has.with_free:
-            return None
-        extent = min(has.with_free)  # keeps the others empty, so that they can be lent to somebody else
-        lent = has.lent[extent]
-        slot, _ = lent.free.popitem()
-        if not lent.free:
-            has.with_free.discard(extent)
-        return slot
+        taken: list[int] = []
+        while has is not None and has.with_free and len(taken) < count:
+            extent = min(has.with_free)  # keeps the others empty, so that they can be lent to somebody else
+            free = has.lent[extent].free
+            while free and len(taken) < count:
+                taken.append(free.popitem()[0])
+            if not free:
+                has.with_free.discard(extent)
+        return taken
 
     def grant(self, slot: int, holder: bytes, number: int, deadline_ns: int) -> int:
         """Writes whose the slot is now; returns its new generation."""
         memory = self._memory
+        lent = self._lent[slot // self._per_extent]
         generation = slots.after(memory.word(slot, slots.GENERATION))
-        memory.set_word(slot, slots.GENERATION, generation)
-        memory.set_bytes(slot, slots.HOLDER, holder)
-        memory.set_word(slot, slots.GRANT, number)
-        memory.set_word(slot, slots.LAYOUT, self.layout_of(slot))
-        memory.set_word(slot, slots.SHARD, 1 << 32)  # shard 0 of 1
-        memory.set_word(slot, slots.DEADLINE, deadline_ns)
-        memory.set_word(slot, slots.NEXT, 0)
-        self.move(slot, SlotState.FREE, SlotState.GRANTED)
+        memory.set_words(
+            slot, slots.GENERATION, slots.GRANTED_BODY,
+            generation, 0, 0, holder, number, lent.record.layout, 0, 1, deadline_ns, 0, 0,  # shard 0 of 1
+        )  # fmt: skip
+        memory.set_word(slot, slots.STATE, SlotState.GRANTED)
+        self.ledger.move(SlotState.FREE, SlotState.GRANTED, lent.slot_bytes)
         return generation
 
     def move(self, slot: int, old: SlotState, new: SlotState) -> None:
         """Changes the state of a slot, in its header and in the books."""
-        has = self._layouts[self.layout_of(slot)]
-        if SlotState.PUBLISHED in (old, new):
-            lent = self._lent(slot // self._geometry.slots_per_extent)
-            if new is SlotState.PUBLISHED:
-                has.by_age[slot] = None
-                lent.live += 1
-            else:
-                del has.by_age[slot]
-                lent.live -= 1
+        lent = self._lent[slot // self._per_extent]
+        if new is SlotState.PUBLISHED:
+            lent.layout.by_age[slot] = None
+            lent.live += 1
+        elif old is SlotState.PUBLISHED:
+            del lent.layout.by_age[slot]
+            lent.live -= 1
         self._memory.set_word(slot, slots.STATE, new)
-        self.ledger.move(old, new, self.slot_bytes(slot))
+        self.ledger.move(old, new, lent.slot_bytes)
 
     def free(self, slot: int, old: SlotState) -> None:
         """Ends a slot's use: generation first, then its state."""
         generation = self._memory.word(slot, slots.GENERATION)
         self._memory.set_word(slot, slots.GENERATION, slots.ended(generation))
         self.move(slot, old, SlotState.FREE)
-        extent = slot // self._geometry.slots_per_extent
-        self._lent(extent).free[slot] = None
-        self._layouts[self._layout_of[extent]].with_free.add(extent)
+        extent = slot // self._per_extent
+        lent = self._lent[extent]
+        lent.free[slot] = None
+        lent.layout.with_free.add(extent)
 
     def found(self, slot: int, state: SlotState) -> None:
         """Books a slot of an adopted extent that an earlier worker left in this state."""
-        del self._lent(slot // self._geometry.slots_per_extent).free[slot]
-        extent = slot // self._geometry.slots_per_extent
-        if not self._lent(extent).free:
-            self._layouts[self._layout_of[extent]].with_free.discard(extent)
+        extent = slot // self._per_extent
+        lent = self._lent[extent]
+        del lent.free[slot]
+        if not lent.free:
+            lent.layout.with_free.discard(extent)
         self.move(slot, SlotState.FREE, state)
 
     def touch(self, slot: int, now_ns: int) -> None:
         """A published slot was used."""
         self._memory.set_word(slot, slots.LAST_USE, now_ns)
-        self._layouts[self.layout_of(slot)].by_age.move_to_end(slot)
-
-    def _lent(self, extent: int) -> _Lent:
-        return self._layouts[self._layout_of[extent]].lent[extent]
+        self._lent[slot // self._per_extent].layout.by_age.move_to_end(slot)
 
     def _give_back(self, extent: int) -> None:
-        layout = self._layout_of.pop(extent)
-        has = self._layouts[layout]
-        record = has.lent.pop(extent).record
+        lent = self._lent.pop(extent)
+        has, record = lent.layout, lent.record
+        del has.lent[extent]
         has.with_free.discard(extent)
         if not has.lent:
-            del self._layouts[layout]
+            del self._layouts[record.layout]
         self.unlent.append(extent)
         self.ledger.lend(self._geometry.extent_bytes, record.slot_bytes, record.count, -1)

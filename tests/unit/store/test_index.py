@@ -26,7 +26,7 @@ def test_the_index_finds_what_a_dictionary_finds(steps: list[tuple[bool, int, in
         key = crowded_key(home, number)
         if adds and key not in model:
             entry = Entry(key, number * 2 + 1, number, 1)
-            room = index.has_room(key)
+            room = index.look(key)[1] >= 0
             assert index.insert(entry) == room
             if room:
                 model[key] = entry
@@ -41,7 +41,7 @@ def test_the_index_finds_what_a_dictionary_finds(steps: list[tuple[bool, int, in
 def test_a_crowd_is_refused_and_not_lost() -> None:
     index = Index(small_memory())
     assert all(index.insert(Entry(crowded_key(7, number), 1, number, 1)) for number in range(PROBES))
-    assert not index.has_room(crowded_key(7, 99))
+    assert index.look(crowded_key(7, 99)) == (None, -1)
     assert not index.insert(Entry(crowded_key(7, 99), 1, 99, 1))
     assert index.remove(crowded_key(7, 0))
     assert index.insert(Entry(crowded_key(7, 99), 1, 99, 1))

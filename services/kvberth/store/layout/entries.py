@@ -10,6 +10,8 @@ KEY_BYTES = 32
 GENERATION, SLOT, SHARDS, CHECK = 4, 5, 6, 7
 """Offsets of the words, in words; the slot word holds the slot's number plus one."""
 ENTRY = struct.Struct("=32sQQQQ")
+_HALVES = struct.Struct("=QQ")
+_ALL = (1 << 64) - 1
 
 
 class Entry(NamedTuple):
@@ -28,13 +30,18 @@ def home(key: bytes, buckets: int) -> int:
 
 def check_word(entry: Entry) -> int:
     """What the check word of an entry must be: for walkers who look for damage, no reader needs it."""
-    low, high = struct.unpack_from("=QQ", entry.key)
+    low, high = _HALVES.unpack_from(entry.key)
     check: int = low ^ high ^ entry.generation ^ entry.slot << 8 ^ entry.shards << 56
-    return check & (1 << 64) - 1
+    return check & _ALL
 
 
 def encode(entry: Entry) -> bytes:
     return ENTRY.pack(entry.key, entry.generation, entry.slot + 1, entry.shards, check_word(entry))
+
+
+def write(data: memoryview, offset: int, entry: Entry) -> None:
+    """Writes an entry into an empty place."""
+    ENTRY.pack_into(data, offset, entry.key, entry.generation, entry.slot + 1, entry.shards, check_word(entry))
 
 
 def decode(data: bytes | memoryview, offset: int = 0) -> Entry | None:
