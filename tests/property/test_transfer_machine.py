@@ -72,7 +72,7 @@ class Transfer(RuleBasedStateMachine):
 
     def commit(self, client: Client, grant: Grant, key: bytes) -> None:
         self.memory.data(grant.slot, PAGE, PAGE)[:] = content(key, PAGE)
-        client.rings.commit(Commit(key, grant.grant, grant.generation, grant.slot, PAGE))
+        client.rings.commit([Commit(key, grant.grant, grant.generation, grant.slot, PAGE)])
         client.rings.page[pages.ADMITTED] += 1
         client.flying[grant.grant] = key
 

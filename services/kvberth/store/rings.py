@@ -1,14 +1,15 @@
 """The rings between one client and the worker, as each side holds them: commits one way, grants and receipts the other.
 
-Each side writes its own words only. A record is written body first, its last word last, then the ring's tail; a reader
-takes the tail, the body, then moves its head. Positions count up for ever; a new session begins at 0. The worker takes
-every word of a client for hostile: Malformed means that this client is cut off, and nobody else is touched.
+Each side writes its own words only. Records are written first, then the ring's tail, by one word for all of them; a
+reader takes the tail, the records up to it, then moves its head. So a turn with a hundred records costs one look at the
+tail and one write. Positions count up for ever; a new session begins at 0. The worker takes every word of a client for
+hostile: Malformed means that this client is cut off, and nobody else is touched.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from kvberth.store.errors import Malformed
-from kvberth.store.fences import Fence, FenceKind, store_fence
+from kvberth.store.fences import FenceKind, store_fence
 from kvberth.store.layout import pages, rings
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import RECORDS, Commit, Grant, Receipt
@@ -18,35 +19,32 @@ from kvberth.store.memory import StoreMemory
 class _Ring:
     """The records of one ring in the page that holds it."""
 
-    def __init__(self, page: memoryview, at: int, record_bytes: int, fence: Fence) -> None:
+    def __init__(self, page: memoryview, at: int, record_bytes: int) -> None:
         self._data = page[at : at + RECORDS * record_bytes]
-        self._words = self._data.cast("Q")
         self._bytes = record_bytes
-        self._fence = fence
 
     def put(self, position: int, record: bytes) -> None:
         at = position % RECORDS * self._bytes
-        valid = (at + self._bytes) // 8 - 1
-        self._words[valid] = 0
-        self._data[at : at + self._bytes - 8] = record[:-8]
-        self._fence()
-        self._words[valid] = position + 1
-        self._fence()
+        self._data[at : at + self._bytes] = record
 
-    def get(self, position: int) -> memoryview:
-        at = position % RECORDS * self._bytes
-        return self._data[at : at + self._bytes]
+    def get(self, position: int, count: int) -> bytes:
+        """So many records, RECORDS at most, as they stand there: copied once, so that nobody changes them later."""
+        at = position % RECORDS
+        end = min(at + count, RECORDS)
+        found = bytes(self._data[at * self._bytes : end * self._bytes])
+        rest = count - (end - at)
+        return found + bytes(self._data[: rest * self._bytes]) if rest else found
 
 
 class _Rings:
     def __init__(self, memory: StoreMemory, client: int) -> None:
         page, mirror = memory.client_page(client), memory.mirror(client)
-        fence = store_fence(FenceKind(memory.superblock.fence))
+        self._fence = store_fence(FenceKind(memory.superblock.fence))
         self.page = page[:PAGE].cast("Q")
         self.mirror = mirror[:PAGE].cast("Q")
-        self._commits = _Ring(page, rings.COMMIT_RING_AT, rings.COMMIT_BYTES, fence)
-        self._grants = _Ring(mirror, rings.GRANT_RING_AT, rings.GRANT_BYTES, fence)
-        self._receipts = _Ring(mirror, rings.RECEIPT_RING_AT, rings.RECEIPT_BYTES, fence)
+        self._commits = _Ring(page, rings.COMMIT_RING_AT, rings.COMMIT_BYTES)
+        self._grants = _Ring(mirror, rings.GRANT_RING_AT, rings.GRANT_BYTES)
+        self._receipts = _Ring(mirror, rings.RECEIPT_RING_AT, rings.RECEIPT_BYTES)
 
 
 class ClientRings(_Rings):
@@ -66,24 +64,39 @@ class ClientRings(_Rings):
         waiting = self.page[pages.COMMIT_TAIL] - self.page[pages.RECEIPT_HEAD]
         return int(RECORDS - waiting)
 
-    def commit(self, commit: Commit) -> None:
-        """Says that a grant's bytes are in their slot; `room` must have been seen."""
+    def commit(self, commits: Sequence[Commit]) -> None:
+        """Says that the bytes of grants are in their slots; `room` must have been seen."""
         position = self.page[pages.COMMIT_TAIL]
-        self._commits.put(position, rings.encode_commit(position, commit))
-        self.page[pages.COMMIT_TAIL] = position + 1
+        for at, commit in enumerate(commits, position):
+            self._commits.put(at, rings.encode_commit(at, commit))
+        self._fence()
+        self.page[pages.COMMIT_TAIL] = position + len(commits)
 
-    def grants(self) -> Iterator[Grant]:
+    def grants(self) -> list[Grant]:
         """What was granted since the last call. Raises Malformed."""
-        for position in range(self._grant_head, self.mirror[pages.GRANT_TAIL]):
-            self._grant_head = position + 1
-            yield rings.decode_grant(self._grants.get(position), position)
+        first, tail = self._grant_head, self.mirror[pages.GRANT_TAIL]
+        if first == tail:
+            return []
+        found = rings.decode_grants(self._grants.get(first, _told(tail, first)), first)
+        self._grant_head = tail
+        return found
 
-    def receipts(self) -> Iterator[Receipt]:
+    def receipts(self) -> list[Receipt]:
         """The words on commits since the last call. Raises Malformed."""
-        for position in range(self.page[pages.RECEIPT_HEAD], self.mirror[pages.RECEIPT_TAIL]):
-            receipt = rings.decode_receipt(self._receipts.get(position), position)
-            self.page[pages.RECEIPT_HEAD] = position + 1
-            yield receipt
+        first, tail = self.page[pages.RECEIPT_HEAD], self.mirror[pages.RECEIPT_TAIL]
+        if first == tail:
+            return []
+        found = rings.decode_receipts(self._receipts.get(first, _told(tail, first)), first)
+        self.page[pages.RECEIPT_HEAD] = tail
+        return found
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was granted and nothing answered since the last calls."""
+        mirror = self.mirror
+        return bool(
+            mirror[pages.RECEIPT_TAIL] == self.page[pages.RECEIPT_HEAD] and mirror[pages.GRANT_TAIL] == self._grant_head
+        )
 
 
 class WorkerRings(_Rings):
@@ -108,28 +121,40 @@ class WorkerRings(_Rings):
             raise Malformed(f"commits up to {tail} are announced after {self._commit_head}, the ring holds {RECORDS}")
         return int(tail - self._commit_head)
 
-    def commits(self) -> Iterator[Commit]:
-        """The commits that wait, as many as there is room for receipts. Raises Malformed."""
+    def commits(self, most: int = RECORDS) -> list[Commit]:
+        """The commits that wait, as many as there is room for receipts. Raises Malformed: then none of them counts."""
+        first, waiting = self._commit_head, self.waiting()
         head = self.page[pages.RECEIPT_HEAD]
         if not self._receipt_head <= head <= self._receipt_tail:
             raise Malformed(f"receipts up to {head} are called read, {self._receipt_tail} were given")
         self._receipt_head = head
-        unanswered = self._commit_head - self._receipt_tail
+        unanswered = first - self._receipt_tail
         room = RECORDS - (self._receipt_tail - head) - unanswered
-        for position in range(self._commit_head, self._commit_head + min(self.waiting(), room)):
-            commit = rings.decode_commit(self._commits.get(position), position, self._slots)
-            self._commit_head = position + 1
-            self.mirror[pages.COMMIT_HEAD] = position + 1
-            yield commit
+        count = min(waiting, room, most)
+        if count <= 0:
+            return []
+        found = rings.decode_commits(self._commits.get(first, count), first, self._slots)
+        self.mirror[pages.COMMIT_HEAD] = self._commit_head = first + count
+        return found
 
-    def grant(self, grant: Grant) -> None:
-        """Tells of a grant; the worker keeps fewer than the ring holds."""
-        self._grants.put(self._grant_tail, rings.encode_grant(self._grant_tail, grant))
-        self._grant_tail += 1
+    def grant(self, grants: Sequence[Grant]) -> None:
+        """Tells of grants; the worker keeps fewer than the ring holds."""
+        for at, grant in enumerate(grants, self._grant_tail):
+            self._grants.put(at, rings.encode_grant(at, grant))
+        self._fence()
+        self._grant_tail += len(grants)
         self.mirror[pages.GRANT_TAIL] = self._grant_tail
 
-    def receipt(self, receipt: Receipt) -> None:
-        """Tells what became of a commit; `commits` has left room for it."""
-        self._receipts.put(self._receipt_tail, rings.encode_receipt(self._receipt_tail, receipt))
-        self._receipt_tail += 1
+    def receipt(self, receipts: Sequence[Receipt]) -> None:
+        """Tells what became of commits; `commits` has left room for it."""
+        for at, receipt in enumerate(receipts, self._receipt_tail):
+            self._receipts.put(at, rings.encode_receipt(at, receipt))
+        self._fence()
+        self._receipt_tail += len(receipts)
         self.mirror[pages.RECEIPT_TAIL] = self._receipt_tail
+
+
+def _told(tail: int, first: int) -> int:
+    if not first <= tail <= first + RECORDS:
+        raise Malformed(f"records up to {tail} are announced after {first}, the ring holds {RECORDS}")
+    return int(tail - first)

@@ -26,7 +26,15 @@ from kvberth.store.fences import choose_fence
 from kvberth.store.layout.geometry import PAGE, Geometry
 from kvberth.store.layout.superblock import Checksum, Superblock, decode
 from kvberth.store.memory import StoreMemory
-from kvberth.vineyard import BlockingClient, ConnectionGone, ObjectMissing, SharedBlob, SocketMissing, SocketStale
+from kvberth.vineyard import (
+    BlockingClient,
+    ConnectionGone,
+    ObjectMissing,
+    SharedBlob,
+    SocketMissing,
+    SocketStale,
+    StandingQuestion,
+)
 
 _WORD = 8
 _POPULATE_BYTES = 64 << 20
@@ -118,6 +126,17 @@ class VineyardMemory:
         if not same:
             self.memory.end_epoch()
             raise EpochEnded("another daemon answers in the place of the one whose memory this is")
+
+    def question(self, *, timeout_s: float = 1.0) -> StandingQuestion:
+        """A connection on which the daemon of this memory can be asked without waiting; the caller's to close.
+
+        Raises a VineyardError, EpochEnded where another daemon answers.
+        """
+        question = StandingQuestion.open(self._client.path, timeout_s=timeout_s)
+        if epoch_of(question.deployment) != self._epoch:
+            question.close()
+            raise EpochEnded("another daemon answers in the place of the one whose memory this is")
+        return question
 
     def _same_on_a_new_connection(self, until: float) -> bool:
         try:

@@ -5,8 +5,8 @@ answered a question that was asked after the block was published.
 """
 
 from collections import deque
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from kvberth.store.layout.rings import Outcome
 
@@ -14,8 +14,7 @@ LATE_NS = 1_000_000_000
 """After so long without an answer nothing is promised: the block is taken out again, dropped(degraded)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The outcome of one commit, and when it came about (ns)."""
 
     client: bytes
@@ -36,8 +35,8 @@ class Answers:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, answer: Answer) -> None:
-        self._waiting.append(answer)
+    def add(self, answers: Iterable[Answer]) -> None:
+        self._waiting.extend(answers)
 
     def proved(self, asked_ns: int) -> list[Answer]:
         """Takes what came about before the daemon was asked."""
@@ -56,7 +55,7 @@ class Answers:
     def taken_out(self, keys: Collection[bytes]) -> None:
         """These blocks are not there any more: whoever waits to hear that one is shall hear that it is not."""
         self._waiting = deque(
-            replace(answer, outcome=Outcome.DEGRADED) if answer.key in keys and not answer.outcome.dropped else answer
+            answer._replace(outcome=Outcome.DEGRADED) if answer.key in keys and not answer.outcome.dropped else answer
             for answer in self._waiting
         )
 

@@ -5,10 +5,18 @@ import os
 import selectors
 import socket
 from pathlib import Path
+from typing import Protocol
 
 from kvberth.store import control
 from kvberth.store.control import Message
 from kvberth.store.errors import Malformed
+
+
+class HasFileno(Protocol):
+    """What can be waited for."""
+
+    def fileno(self) -> int: ...
+
 
 MAX_CONNECTIONS = 128
 _PACKETS = 16
@@ -49,6 +57,11 @@ class Connection:
         except OSError:
             self.open = False
 
+    def ring(self) -> None:
+        """Wakes the client. Where its buffer is full there is enough in it that wakes it."""
+        with contextlib.suppress(OSError):
+            self._sock.send(control.WAKE)
+
     def close(self) -> None:
         self.open = False
         self._sock.close()
@@ -71,8 +84,8 @@ class Listener:
             self._sock.close()
             raise
         self.connections: set[Connection] = set()
-        # Not epoll: its wait has whole milliseconds, and a commit is looked for every fraction of one.
-        self._selector = selectors.SelectSelector()
+        self._watched: HasFileno | None = None
+        self._selector = selectors.DefaultSelector()
         self._selector.register(self._sock, selectors.EVENT_READ)
 
     def wait(self, timeout_s: float) -> list[Connection]:
@@ -81,9 +94,19 @@ class Listener:
         for key, _ in self._selector.select(timeout_s):
             if isinstance(key.fileobj, Connection):
                 ready.append(key.fileobj)
-            else:
+            elif key.fileobj is self._sock:
                 self._accept()
         return ready
+
+    def watch(self, other: HasFileno | None) -> None:
+        """Ends a wait also when something can be read there, which is somebody else's; None: nowhere any more."""
+        if other is self._watched:
+            return
+        if self._watched is not None:
+            self._selector.unregister(self._watched)
+        if other is not None:
+            self._selector.register(other, selectors.EVENT_READ)
+        self._watched = other
 
     def end(self, connection: Connection) -> None:
         """Closes a connection."""

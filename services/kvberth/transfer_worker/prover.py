@@ -1,6 +1,8 @@
-"""A thread that asks the daemon whether it is still the one whose memory this is: often, and at once when told to.
+"""Asks the daemon whether it is still the one whose memory this is: every now and then, and at once when told to.
 
-It alone waits for the daemon, so that a daemon that hangs stops no client. What it finds is read as plain attributes.
+The worker's own thread asks on a standing connection and waits for nothing. Whatever fails there is left to a thread of
+the prover, which alone may wait for the daemon, so that one that hangs stops no client: it asks every 200 ms, decides
+that the daemon is gone, and makes the standing connection anew. What it finds is read as plain attributes.
 """
 
 import threading
@@ -8,21 +10,24 @@ import time
 from collections.abc import Callable
 
 from kvberth.store.errors import EpochEnded
-from kvberth.vineyard import VineyardError
+from kvberth.vineyard import StandingQuestion, VineyardError
 
 _EVERY_S = 0.2
 
 
 class Prover:
-    """`proved_ns`: when the last question was asked that got its answer. `ended`: why the epoch is over, or None."""
+    """`ended`: why the epoch is over, or None."""
 
-    def __init__(self, check: Callable[[], None]) -> None:
-        """`check` is VineyardMemory.check."""
+    def __init__(self, check: Callable[[], None], connect: Callable[[], StandingQuestion] | None = None) -> None:
+        """`check` is VineyardMemory.check, `connect` its `question`; without the latter the thread asks alone."""
         self._check = check
+        self._connect = connect
+        self._question: StandingQuestion | None = None
+        self._asked_ns = 0
+        self._proved_ns = self._heard_ns = 0
         self._wanted = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="kvberth prover")
-        self.proved_ns = 0
         self.ended: str | None = None
         self.failed: Exception | None = None
         """Why the thread ended by itself, which it never should; whoever looks at the others raises it."""
@@ -30,28 +35,65 @@ class Prover:
         """Why the daemon's last answer is missing; None: it came."""
         self._thread.start()
 
+    @property
+    def proved_ns(self) -> int:
+        """When the last question was asked that got its answer."""
+        return max(self._proved_ns, self._heard_ns)
+
+    @property
+    def standing(self) -> StandingQuestion | None:
+        """What to watch for an answer; None: the thread asks, look again soon."""
+        return self._question
+
     def ask(self) -> None:
-        """Has the daemon asked now."""
-        self._wanted.set()
+        """Has the daemon asked now, where no question waits for its answer."""
+        question = self._question
+        if question is None:
+            self._wanted.set()
+        elif not self._asked_ns:
+            self._asked_ns = time.monotonic_ns()
+            try:
+                question.ask()
+            except VineyardError:
+                self._drop(question)
+
+    def hear(self) -> None:
+        """Takes the answer, if it has come."""
+        question = self._question
+        if question is None or not self._asked_ns:
+            return
+        try:
+            if question.answered():
+                self._heard_ns, self._asked_ns = self._asked_ns, 0
+        except VineyardError:
+            self._drop(question)
 
     def close(self) -> None:
         """Ends the thread; a question under way is waited for, which has a deadline of its own."""
         self._closing = True
         self._wanted.set()
         self._thread.join()
+        if self._question is not None:
+            self._question.close()
+
+    def _drop(self, question: StandingQuestion) -> None:
+        self._asked_ns, self._question = 0, None
+        question.close()
+        self._wanted.set()
 
     def _run(self) -> None:
         while not self._closing and self.ended is None and self.failed is None:
             asked = time.monotonic_ns()
             try:
                 self._check()
+                self.complaint, self._proved_ns = None, asked
+                if self._question is None and self._connect is not None:
+                    self._question = self._connect()
             except EpochEnded as error:
                 self.ended = str(error)
             except VineyardError as error:
                 self.complaint = str(error)
             except Exception as error:  # noqa: BLE001 -- a thread's last word
                 self.failed = error
-            else:
-                self.complaint, self.proved_ns = None, asked
             self._wanted.wait(_EVERY_S)
             self._wanted.clear()

@@ -6,7 +6,7 @@ One thread runs it, turn by turn; nothing in it waits. Its rules are docs/store.
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,8 +27,8 @@ from kvberth.transfer_worker.member import Directory, Member, layout_of
 
 BUSY_NS = 5_000_000_000
 """A client that has committed nothing for so long has two slots granted ahead, no more."""
-_REFILL = 64
-"""Grants to one client in one turn: the others come to their turn."""
+_AT_ONCE = 32
+"""Commits of one client, and grants to it, in one turn: the others come to their turn."""
 
 _log = structlog.get_logger(__name__)
 
@@ -74,6 +74,7 @@ class Serving:
         self._clock = clock
         self._fence = worker_fence(FenceKind(memory.superblock.fence))
         self._directory = Directory(memory)
+        self._spoken: set[bytes] = set()
         self._session = int(memory.worker_words[SESSION])
         self.store.places = self._places = set(self._directory.known().values())
         for client, place in self._directory.known().items():
@@ -167,12 +168,20 @@ class Serving:
 
     def answer(self, proved_ns: int) -> None:
         """Gives the receipts that the daemon's last answer covers; drops what has waited too long for one."""
-        for answer in self.answers.proved(proved_ns):
-            self._give(answer, answer.outcome)
+        self._give(self.answers.proved(proved_ns))
         late = self.answers.late(self._clock())
-        self._take_out(late)
-        for answer in late:
-            self._give(answer, Outcome.DEGRADED)
+        if late:
+            self._take_out(late)
+            self._give([answer._replace(outcome=Outcome.DEGRADED) for answer in late])
+
+    def sleepers(self) -> list[bytes]:
+        """The clients to whom something was said since the last call, and who wait for a byte that tells them so."""
+        if not self._spoken:
+            return []
+        self._fence()  # between the rings' tails and the look at who sleeps
+        spoken, self._spoken = self._spoken, set()
+        members = [self.members[client] for client in spoken if client in self.members]
+        return [member.client for member in members if member.rings.page[pages.SLEEPS]]
 
     def divide(self) -> list[tuple[bytes, Malformed]]:
         """Gives quotas anew; returns who said nonsense."""
@@ -212,7 +221,7 @@ class Serving:
             waiting = any(member.rings.waiting() for member in self._registered() if member.connected)
         except Malformed:
             waiting = True  # `turn` says whose words those are
-        if waiting or self.answers:
+        if waiting:
             self.wake()
             return False
         return True
@@ -234,33 +243,39 @@ class Serving:
         return granted + sum(member.may_wait(budget) for member in away)
 
     def _take_commits(self, member: Member) -> bool:
-        worked = False
-        for commit in member.rings.commits():
-            worked = True
-            self._settle(member, commit)
-        if worked:
-            member.busy_ns = self._clock()
-        return worked
+        commits = member.rings.commits(_AT_ONCE)
+        if not commits:
+            return False
+        outcomes = [self._settle(member, commit) for commit in commits]
+        now = self._clock()  # after all of them are published: the daemon is asked later
+        answers = [
+            Answer(member.client, member.session, commit.grant, commit.generation, commit.key, outcome, now)
+            for commit, outcome in zip(commits, outcomes, strict=True)
+        ]
+        self.answers.add(answer for answer in answers if answer.outcome < Outcome.QUEUE_FULL)
+        self._give([answer for answer in answers if answer.outcome >= Outcome.QUEUE_FULL])
+        member.busy_ns = now
+        return True
 
-    def _settle(self, member: Member, commit: Commit) -> None:
+    def _settle(self, member: Member, commit: Commit) -> Outcome:
         held = member.held.get(commit.grant)
-        outcome = Outcome.EXPIRED
-        if held == (commit.slot, commit.generation):
-            outcome = self.store.commit(*held, member.client, commit.key, commit.length)
-            del member.held[commit.grant]
-        answer = Answer(
-            member.client, member.session, commit.grant, commit.generation, commit.key, outcome, self._clock()
-        )
-        if outcome.dropped:
-            self._give(answer, outcome)
-        else:
-            self.answers.add(answer)
+        if held is None or held != (commit.slot, commit.generation):
+            return Outcome.EXPIRED
+        del member.held[commit.grant]
+        return self.store.commit(commit.slot, commit.generation, member.client, commit.key, commit.length)
 
-    def _give(self, answer: Answer, outcome: Outcome) -> None:
-        member = self.members.get(answer.client)
-        if member is not None and member.session == answer.session:
-            member.rings.receipt(Receipt(answer.grant, outcome, answer.generation))
-            self.store.answered([outcome])
+    def _give(self, answers: Sequence[Answer]) -> None:
+        """The last word on commits; nobody hears it where the client has begun anew."""
+        told: dict[bytes, list[Receipt]] = {}
+        for answer in answers:
+            member = self.members.get(answer.client)
+            if member is not None and member.session == answer.session:
+                receipt = Receipt(answer.grant, answer.outcome, answer.generation)
+                told.setdefault(answer.client, []).append(receipt)
+        for client, receipts in told.items():
+            self.members[client].rings.receipt(receipts)
+            self.store.answered(receipt.outcome for receipt in receipts)
+            self._spoken.add(client)
 
     def _take_out(self, unproved: list[Answer]) -> None:
         """Blocks that the daemon has not answered for; others may wait to hear that they are there."""
@@ -273,14 +288,15 @@ class Serving:
         quota = self.admission.quota(member.client).granted
         idle = self._clock() - member.busy_ns > BUSY_NS and not member.queued_bytes
         credit = min(quota, LEAST_SLOTS * member.slot_bytes) if idle else quota
-        more = min((credit - member.held_bytes) // member.slot_bytes, MAX_GRANTS - len(member.held), _REFILL)
-        for _ in range(more):
-            granted = self.store.grant(member.layout, member.client, self._settings.grant_ns)
-            member.rings.mirror[pages.FULL] = granted is None
-            if granted is None:
-                break
-            member.held[granted.number] = granted.slot, granted.generation
-            member.rings.grant(Grant(granted.number, granted.slot, granted.generation))
+        more = min((credit - member.held_bytes) // member.slot_bytes, MAX_GRANTS - len(member.held), _AT_ONCE)
+        if more <= 0:
+            return
+        granted = self.store.grant_some(member.layout, member.client, self._settings.grant_ns, more)
+        member.rings.mirror[pages.FULL] = len(granted) < more
+        if granted:
+            member.held.update((number, (slot, generation)) for slot, generation, number in granted)
+            member.rings.grant([Grant(number, slot, generation) for slot, generation, number in granted])
+            self._spoken.add(member.client)
 
     def _free_held(self, member: Member) -> None:
         """Nothing that it was granted is in use any more, by its own word or by its end."""

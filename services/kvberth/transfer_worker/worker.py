@@ -1,7 +1,7 @@
 """The worker's thread: finds the daemon, serves its store for as long as it lives, then the next one's.
 
-It alone touches the store and the socket. It polls shared memory while something is under way, and sleeps otherwise;
-others see it by `snapshot`, and end it by `close`.
+It alone touches the store and the socket. It sleeps when it has done what there is, and is woken by a byte: by a client
+that has committed while it slept, or by the daemon's answer. Others see it by `snapshot`, and end it by `close`.
 """
 
 import os
@@ -23,11 +23,13 @@ from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
 from kvberth.transfer_worker.snapshot import Snapshot, snapshot_of
 from kvberth.vineyard import SharedBlob, VineyardError
 
-POLL_S = 0.0002
-"""Between two looks while something is under way."""
-LINGER_NS = 20_000_000
-"""So long the worker goes on looking that often after the last commit."""
 SLEEP_S = 0.05
+"""The worker sleeps so long at most; it is woken when a client has committed or the daemon has answered."""
+_IDLE_S = 0.2
+"""The same while nobody has committed for a second."""
+_IDLE_NS = 1_000_000_000
+_POLL_S = 0.001
+"""Between two looks while the prover's thread asks the daemon, which wakes nobody."""
 _TEND_NS = 50_000_000
 _DEAD_NS = 200_000_000
 _READS_NS = 1_000_000_000
@@ -124,7 +126,7 @@ class Worker:
         except VineyardError as error:
             self._wait(f"There is no store: {error}.", ())
             return
-        prover = Prover(held.check)
+        prover = Prover(held.check, held.question)
         try:
             serving = Serving(
                 held.memory, ServingSettings(settings.directory, settings.budget, settings.grant_ns), self._totals
@@ -133,6 +135,7 @@ class Worker:
         except EpochEnded as error:  # found by the prover in the middle of a turn, or by an earlier worker
             self._wait(f"{error}.", ())
         finally:
+            self._listener.watch(None)
             prover.close()
             for blob in shared:
                 os.close(blob.fd)
@@ -170,6 +173,7 @@ class _Epoch:
         self._show = show
         self._memories, self._blobs = _told(shared)
         self._tended = self._looked = self._noted = self._busy = 0
+        self._worked = True
 
     def run(self, closing: threading.Event) -> None:
         """Until the daemon is gone or the worker is to end. Raises what the prover failed with."""
@@ -182,16 +186,34 @@ class _Epoch:
             worked, bad = self._serving.turn()
             now = time.monotonic_ns()
             self._busy = now if worked else self._busy
-            if self._serving.answers:
-                self._prover.ask()
-                self._serving.answer(self._prover.proved_ns)
+            self._answer()
             self._cut_off(bad)
+            for client in self._serving.sleepers():
+                self._ring(client)
             self._tend(now)
+            self._worked = worked
+
+    def _answer(self) -> None:
+        """Gives the receipts that may be given, and asks the daemon for the others."""
+        self._prover.hear()
+        if self._serving.answers:
+            self._serving.answer(self._prover.proved_ns)
+        if self._serving.answers:
+            self._prover.ask()
 
     def _pause(self) -> float:
-        if time.monotonic_ns() - self._busy < LINGER_NS or not self._serving.may_sleep():
-            return POLL_S
-        return SLEEP_S
+        standing = self._prover.standing
+        self._listener.watch(standing)
+        if self._worked or not self._serving.may_sleep():
+            return 0.0
+        if self._serving.answers and standing is None:
+            return _POLL_S
+        return SLEEP_S if time.monotonic_ns() - self._busy < _IDLE_NS else _IDLE_S
+
+    def _ring(self, client: bytes) -> None:
+        for connection in self._listener.connections:
+            if connection.client == client:
+                connection.ring()
 
     def _tend(self, now: int) -> None:
         if now - self._tended >= _TEND_NS:

@@ -26,6 +26,7 @@ from kvberth.vineyard.errors import (
     VineyardError,
 )
 from kvberth.vineyard.kept import KeptClient
+from kvberth.vineyard.question import StandingQuestion
 from kvberth.vineyard.wire import InstanceStatus, Registration
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "SocketMissing",
     "SocketPathTooLong",
     "SocketStale",
+    "StandingQuestion",
     "StoreFull",
     "VineyardError",
     "find_vineyardd",

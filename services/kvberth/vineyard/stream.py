@@ -72,6 +72,26 @@ class BlockingStream:
             raise wire.MalformedError("announced a file descriptor and sent none")
         return fds[0]
 
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def post(self, frame: bytes) -> None:
+        """Sends a request of one frame and waits for nothing."""
+        self._sock.settimeout(0)
+        if self._sock.send(frame) != len(frame):
+            raise ConnectionResetError(errno.ENOBUFS, "the daemon reads nothing")
+
+    def take(self) -> bytes:
+        """Returns what has come, or nothing; does not wait."""
+        self._sock.settimeout(0)
+        try:
+            data = self._sock.recv(wire.MAX_FRAME_BYTES)
+        except BlockingIOError:
+            return b""
+        if not data:
+            raise ConnectionResetError(errno.ECONNRESET, "the daemon closed the connection")
+        return data
+
     def shut(self) -> None:
         """Ends the conversation at once, also for a thread that waits in it."""
         with contextlib.suppress(OSError):  # shut before, by either side

@@ -184,19 +184,19 @@ def test_a_commit_is_read_by_its_number_only(
 ) -> None:
     commit = rings.Commit(key, grant, generation, slot, length)
     data = rings.encode_commit(sequence, commit)
-    assert rings.decode_commit(data, sequence, 2**24) == commit
+    assert rings.decode_commits(data, sequence, 2**24) == [commit]
     with pytest.raises(Malformed):
-        rings.decode_commit(data, sequence + 1, 2**24)
+        rings.decode_commits(data, sequence + 1, 2**24)
     with pytest.raises(Malformed):
-        rings.decode_commit(data, sequence, slot)
+        rings.decode_commits(data, sequence, slot)
 
 
 @given(st.binary(min_size=64, max_size=64), st.integers(0, 2**63))
 def test_any_bytes_are_ring_records_or_refused(data: bytes, sequence: int) -> None:
     for read in (
-        lambda: rings.decode_commit(data, sequence, 10),
-        lambda: rings.decode_grant(data, sequence),
-        lambda: rings.decode_receipt(data, sequence),
+        lambda: rings.decode_commits(data, sequence, 10),
+        lambda: rings.decode_grants(data, sequence),
+        lambda: rings.decode_receipts(data, sequence),
     ):
         with pytest.raises(Malformed):
             read()
@@ -207,8 +207,8 @@ def test_grants_and_receipts_come_back(
     grant: int, slot: int, generation: int, sequence: int, outcome: rings.Outcome
 ) -> None:
     given_, receipt = rings.Grant(grant, slot, generation), rings.Receipt(grant, outcome, generation)
-    assert rings.decode_grant(rings.encode_grant(sequence, given_), sequence) == given_
-    assert rings.decode_receipt(rings.encode_receipt(sequence, receipt), sequence) == receipt
+    assert rings.decode_grants(rings.encode_grant(sequence, given_), sequence) == [given_]
+    assert rings.decode_receipts(rings.encode_receipt(sequence, receipt), sequence) == [receipt]
 
 
 @given(st.integers(0, MAX_SLOTS - 1), st.integers(0, 2**62), st.integers(0, 3_600 * 10**9))

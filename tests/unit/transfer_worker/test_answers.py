@@ -10,8 +10,7 @@ def answer_at(at_ns: int) -> Answer:
 
 def test_only_what_was_published_before_the_question_is_answered_by_it() -> None:
     answers = Answers()
-    for at_ns in (10, 20, 30):
-        answers.add(answer_at(at_ns))
+    answers.add(answer_at(at_ns) for at_ns in (10, 20, 30))
     assert [answer.at_ns for answer in answers.proved(20)] == [10, 20]
     assert answers.proved(29) == []
     assert len(answers) == 1
@@ -19,7 +18,7 @@ def test_only_what_was_published_before_the_question_is_answered_by_it() -> None
 
 def test_what_waits_too_long_is_late_once() -> None:
     answers = Answers()
-    answers.add(answer_at(10))
+    answers.add([answer_at(10)])
     assert answers.late(9 + LATE_NS) == []
     assert [answer.at_ns for answer in answers.late(10 + LATE_NS)] == [10]
     assert len(answers) == 0

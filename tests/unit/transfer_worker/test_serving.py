@@ -44,9 +44,9 @@ def came(serving: Serving, client: bytes) -> ClientRings:
 
 
 def commit(serving: Serving, rings: ClientRings, key: bytes) -> None:
-    grant = next(iter(rings.grants()))
+    grant = rings.grants()[0]
     serving.memory.data(grant.slot, PAGE, PAGE)[:] = content(key, PAGE)
-    rings.commit(Commit(key, grant.grant, grant.generation, grant.slot, PAGE))
+    rings.commit([Commit(key, grant.grant, grant.generation, grant.slot, PAGE)])
     serving.turn()
 
 

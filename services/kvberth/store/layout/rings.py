@@ -1,13 +1,13 @@
 """The records of the three rings between a client and the worker: commits, grants, receipts.
 
-A record's last word is its sequence number plus one, written last: a reader takes the record it waits for or none. What
-a client writes is hostile to the worker: `decode_commit` checks every range and says what was wrong. The worker's
+A record's last word is its sequence number plus one: a reader takes the record it waits for or none. What a client
+writes is hostile to the worker: `decode_commits` checks every range and says what was wrong. The worker's
 service and the client in the engine read and write them; `put` of this library needs none.
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from kvberth.store.errors import Malformed
 from kvberth.store.layout.geometry import PAGE
@@ -20,6 +20,7 @@ COMMIT_BYTES, GRANT_BYTES, RECEIPT_BYTES = 64, 32, 32
 _COMMIT = struct.Struct("=32sQQQQ")
 _FOUR = struct.Struct("=QQQQ")
 _LENGTH_BITS = 40
+_LENGTH_MASK = (1 << _LENGTH_BITS) - 1
 
 
 class Outcome(IntEnum):
@@ -43,8 +44,10 @@ class Outcome(IntEnum):
         return self >= Outcome.QUEUE_FULL
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+_OUTCOMES = {int(outcome): outcome for outcome in Outcome}
+
+
+class Commit(NamedTuple):
     """A client's word that the bytes of a grant are in their slot."""
 
     key: bytes
@@ -54,8 +57,7 @@ class Commit:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """The worker's word that a client may write into a slot."""
 
     grant: int
@@ -63,8 +65,7 @@ class Grant:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """The worker's word on what became of a commit."""
 
     grant: int
@@ -79,39 +80,48 @@ def encode_commit(sequence: int, commit: Commit) -> bytes:
     return _COMMIT.pack(commit.key, commit.grant, commit.generation, where, sequence + 1)
 
 
-def decode_commit(data: bytes | memoryview, sequence: int, slots: int) -> Commit:
-    """Reads the record with that sequence number; raises Malformed where a client wrote nonsense."""
-    key, grant, generation, where, found = _COMMIT.unpack_from(data)
-    slot, length = where >> _LENGTH_BITS, where & (1 << _LENGTH_BITS) - 1
-    if found != sequence + 1:
-        raise Malformed(f"record {found - 1} stands where commit {sequence} was announced")
-    if slot >= slots:
-        raise Malformed(f"commit {sequence} names slot {slot}, the store has {slots}")
-    return Commit(key, grant, generation, slot, length)
+def decode_commits(data: bytes | memoryview, sequence: int, slots: int) -> list[Commit]:
+    """Reads records, the first of which has that sequence number; raises Malformed where a client wrote nonsense."""
+    commits = []
+    for key, grant, generation, where, found in _COMMIT.iter_unpack(data):
+        if found != sequence + 1:
+            raise Malformed(f"record {found - 1} stands where commit {sequence} was announced")
+        slot = where >> _LENGTH_BITS
+        if slot >= slots:
+            raise Malformed(f"commit {sequence} names slot {slot}, the store has {slots}")
+        commits.append(Commit(key, grant, generation, slot, where & _LENGTH_MASK))
+        sequence += 1
+    return commits
 
 
 def encode_grant(sequence: int, grant: Grant) -> bytes:
     return _FOUR.pack(grant.grant, grant.slot, grant.generation, sequence + 1)
 
 
-def decode_grant(data: bytes | memoryview, sequence: int) -> Grant:
-    """Reads the record with that sequence number; raises Malformed."""
-    number, slot, generation, found = _FOUR.unpack_from(data)
-    if found != sequence + 1:
-        raise Malformed(f"record {found - 1} stands where grant {sequence} was announced")
-    return Grant(number, slot, generation)
+def decode_grants(data: bytes | memoryview, sequence: int) -> list[Grant]:
+    """Reads records, the first of which has that sequence number; raises Malformed."""
+    records = _in_order(data, sequence, "grant")
+    return [Grant(number, slot, generation) for number, slot, generation in records]
 
 
 def encode_receipt(sequence: int, receipt: Receipt) -> bytes:
     return _FOUR.pack(receipt.grant, receipt.outcome, receipt.generation, sequence + 1)
 
 
-def decode_receipt(data: bytes | memoryview, sequence: int) -> Receipt:
-    """Reads the record with that sequence number; raises Malformed."""
-    grant, outcome, generation, found = _FOUR.unpack_from(data)
-    if found != sequence + 1:
-        raise Malformed(f"record {found - 1} stands where receipt {sequence} was announced")
+def decode_receipts(data: bytes | memoryview, sequence: int) -> list[Receipt]:
+    """Reads records, the first of which has that sequence number; raises Malformed."""
+    records = _in_order(data, sequence, "receipt")
     try:
-        return Receipt(grant, Outcome(outcome), generation)
-    except ValueError:
-        raise Malformed(f"receipt {sequence} tells outcome {outcome}, which nobody writes") from None
+        return [Receipt(grant, _OUTCOMES[outcome], generation) for grant, outcome, generation in records]
+    except KeyError as error:
+        raise Malformed(f"a receipt tells outcome {error}, which nobody writes") from None
+
+
+def _in_order(data: bytes | memoryview, sequence: int, what: str) -> list[tuple[int, int, int]]:
+    records = []
+    for first, second, third, found in _FOUR.iter_unpack(data):
+        if found != sequence + 1:
+            raise Malformed(f"record {found - 1} stands where {what} {sequence} was announced")
+        records.append((first, second, third))
+        sequence += 1
+    return records
