@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from kvberth.client.desk import Desk
-from kvberth.client.half import BATCH, EngineHalf
+from kvberth.client.half import GROUP_BYTES, EngineHalf
 from kvberth.client.host import Array, HostRegions
 from kvberth.client.keys import Namespace, fingerprint_of
 from kvberth.client.link import Identity
@@ -124,9 +124,10 @@ class Client:
             if mapping is None or serial != found.serial:
                 return 0
             right = 0
-            for start in range(0, len(blocks), BATCH):
-                hits = found.hits[start : start + BATCH]
-                good = self._load(mapping, hits, blocks[start : start + BATCH])
+            size = max(1, GROUP_BYTES // self._regions.block_bytes)
+            for start in range(0, len(blocks), size):
+                hits = found.hits[start : start + size]
+                good = self._load(mapping, hits, blocks[start : start + size])
                 right += good
                 if good < len(hits):
                     break
@@ -167,23 +168,13 @@ class Client:
         self.close()
 
     def _load(self, mapping: Mapping, hits: Sequence[Hit], blocks: Sequence[int]) -> int:
-        """One batch: copied here, its checksums computed beside it, both before the last look at the generations."""
+        """One group: copied here, its checksums computed beside it, both before the last look at the generations."""
         hits = list(takewhile(lambda hit: hit.length == self._regions.block_bytes, hits))
-        kind = mapping.memory.superblock.checksum
-        sums = [self._checksums.submit(checksum, kind, mapping.data(hit)) for hit in hits] if kind else []
+        beside = self._checksums.submit(_intact, mapping, hits) if mapping.memory.superblock.checksum else None
         places = [mapping.place_of(hit.slot, hit.slot_bytes) for hit in hits]
         self._regions.load(blocks[: len(hits)], mapping.arenas, places)
-        right = (
-            [each.result() == hit.checksum for each, hit in zip(sums, hits, strict=True)]
-            if kind
-            else [True] * len(hits)
-        )
-        good = 0
-        for intact, hit in zip(right, hits, strict=True):
-            if not (intact and mapping.reader.still(hit)):
-                break
-            good += 1
-        return good
+        right = len(hits) if beside is None else beside.result()
+        return sum(1 for _ in takewhile(mapping.reader.still, hits[:right]))
 
     def _leave_in_child(self) -> None:
         """A forked child has no cache: its thread is not there, and the memory is not mapped."""
@@ -192,6 +183,12 @@ class Client:
         if mapping is not None:
             _left_in_child.append(mapping)  # never ended: its addresses may be somebody else's here
             mapping.leave_in_child()
+
+
+def _intact(mapping: Mapping, hits: Sequence[Hit]) -> int:
+    """How many of the leading blocks have the bytes that their checksums tell."""
+    kind = mapping.memory.superblock.checksum
+    return sum(1 for _ in takewhile(lambda hit: checksum(kind, mapping.data(hit)) == hit.checksum, hits))
 
 
 _living: "weakref.WeakSet[Client]" = weakref.WeakSet()

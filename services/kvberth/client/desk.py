@@ -1,14 +1,16 @@
 """What the engine's threads and the client's own thread share, under one lock: the queue, the counts, the memory.
 
-Nothing here waits for another process. The counts are written into this client's page as they change, so that the
+Nothing here waits for another process. The client's own thread waits on `bell`, which rings for it only while it dozes.
+The counts are written into this client's page as they change, so that the
 worker's books hold at any moment: a block is counted as admitted before anything becomes of it.
 """
 
+import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kvberth.client.mapping import Mapping
 from kvberth.client.queue import StoreQueue
@@ -21,7 +23,7 @@ Settled = Iterable[tuple[Job, Outcome]]
 
 
 class Desk:
-    """`changed` is the lock, and the word to whoever waits for a ticket, for work or for the last copy."""
+    """`changed` is the lock, and the word to whoever waits for a ticket, for a connection or for the last copy."""
 
     def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.changed = threading.Condition()
@@ -32,6 +34,9 @@ class Desk:
         self.serial = 0
         """Grows with each memory that is mapped: what was found in an earlier one is void."""
         self.closing = False
+        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        """Readable when something came for the client's thread while it dozed."""
+        self._dozes = False
         self._clock = clock
         self._mapping: Mapping | None = None
         self._leaving: Mapping | None = None
@@ -48,20 +53,29 @@ class Desk:
         with self.changed:
             self.admitted += len(keys)
             self._write(pages.ADMITTED, self.admitted)
-            refused = [
-                (job, why)
-                for at, (key, block) in enumerate(zip(keys, blocks, strict=True))
-                if (why := self._take_in(job := Job(ticket, at, key, block, priority, deadline_ns))) is not None
-            ]
-            self.finish(refused)
-            self._write(pages.QUEUED, self.queue.bytes)
-            self.changed.notify_all()
+            why = self._refusal()
+            fitting = min(len(keys), self.queue.room if why is None else 0)
+            for at in range(fitting):
+                self.queue.add(Job(ticket, at, keys[at], blocks[at], priority, deadline_ns))
+            if fitting < len(keys):
+                why = why or Outcome.QUEUE_FULL
+                ticket.refuse_from(fitting, why)
+                self._count(why, len(keys) - fitting)
+            if fitting:
+                self._write(pages.QUEUED, self.queue.bytes)
+                self._ring()
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
         with self.changed:
             self.finish([(job, Outcome.CANCELLED) for job in self.queue.of_ticket(ticket)])
             self._write(pages.QUEUED, self.queue.bytes)
+
+    def close(self) -> None:
+        """Has the client's thread end."""
+        with self.changed:
+            self.closing = True
+            self._ring()
             self.changed.notify_all()
 
     @contextmanager
@@ -91,7 +105,8 @@ class Desk:
         finally:
             with self.changed:
                 self.loading -= 1
-                self.changed.notify_all()
+                if not self.loading:
+                    self.changed.notify_all()
 
     def write_leased(self, mapping: Mapping) -> None:
         mapping.rings.page[pages.LEASED] = mapping.reader.leased_bytes
@@ -166,58 +181,83 @@ class Desk:
         if self._mapping is not None:
             self._mapping.rings.begin()
 
-    def take(self) -> Job | None:
-        """The next job that waits."""
+    def doze(self) -> int:
+        """From now on the bell rings when something comes; how many jobs wait already."""
         with self.changed:
-            job = self.queue.take()
-            self._write(pages.QUEUED, self.queue.bytes)
-        return job
+            self._dozes = True
+            return len(self.queue)
+
+    def wake(self) -> None:
+        """Ends a doze."""
+        self._dozes = False
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.bell)
+
+    def take(self, most: int) -> list[Job]:
+        """The next jobs that wait."""
+        with self.changed:
+            jobs = self.queue.take(most)
+            if jobs:
+                self._write(pages.QUEUED, self.queue.bytes)
+        return jobs
 
     def drop_late(self, why: Outcome) -> None:
         """Drops what has waited too long."""
         with self.changed:
-            late = self.queue.expired(self._clock())
+            late = self.queue.expired(self._clock()) if len(self.queue) else []
             if late:
                 self.finish([(job, why) for job in late])
                 self._write(pages.QUEUED, self.queue.bytes)
-                self.changed.notify_all()
 
     def drop_all(self, why: Outcome) -> None:
         """Drops all that waits."""
         with self.changed:
             self.finish([(job, why) for job in self.queue.all()])
             self._write(pages.QUEUED, 0)
-            self.changed.notify_all()
 
     def released(self, jobs: Iterable[Job]) -> None:
         """Their blocks are copied: the engine may overwrite them."""
         with self.changed:
+            last = False
             for job in jobs:
                 job.copied = True
-                job.ticket.release()
-            self.changed.notify_all()
+                last |= job.ticket.release()
+            if last:
+                self.changed.notify_all()
 
     def settle(self, settled: Settled) -> None:
         """The last word on jobs that `take` gave."""
         with self.changed:
             self.finish(settled)
-            self.changed.notify_all()
 
     def finish(self, settled: Settled) -> None:
-        """The same, for who holds the lock."""
+        """The same, for who holds the lock. Whoever waits for a ticket hears of its last block, not of each."""
+        last = False
+        became: Counter[Outcome] = Counter()
         for job, outcome in settled:
             if not job.copied:
-                job.ticket.release()
-            job.ticket.settle(job.at, outcome)
-            self.outcomes[outcome] += 1
-            self._write(pages.OUTCOMES + outcome, self.outcomes[outcome])
+                last |= job.ticket.release()
+            last |= job.ticket.settle(job.at, outcome)
+            became[outcome] += 1
+        for outcome, count in became.items():
+            self._count(outcome, count)
+        if last:
+            self.changed.notify_all()
 
-    def _take_in(self, job: Job) -> Outcome | None:
+    def _refusal(self) -> Outcome | None:
+        """Why nothing at all is taken in at this moment."""
         if not self._open or self._mapping is None or self._mapping.memory.ended:
             return Outcome.NO_CACHE
-        if self.queue.quota < self.queue.slot_bytes:
-            return Outcome.BUDGET
-        return None if self.queue.offer(job) else Outcome.QUEUE_FULL
+        return Outcome.BUDGET if self.queue.quota < self.queue.slot_bytes else None
+
+    def _count(self, outcome: Outcome, count: int) -> None:
+        self.outcomes[outcome] += count
+        self._write(pages.OUTCOMES + outcome, self.outcomes[outcome])
+
+    def _ring(self) -> None:
+        if self._dozes:
+            self._dozes = False
+            os.eventfd_write(self.bell, 1)
 
     def _write(self, word: int, value: int) -> None:
         if self._mapping is not None:

@@ -4,6 +4,7 @@ It alone writes the commit ring and holds grants. A greeting means that no copy 
 is so because this one thread both copies and greets.
 """
 
+import select
 import threading
 import time
 from collections import deque
@@ -21,9 +22,12 @@ from kvberth.store.layout.rings import Commit, Grant, Outcome
 from kvberth.store.layout.slots import SlotState
 from kvberth.store.memory import ASLEEP
 
-BATCH = 16
-"""Blocks that are copied and committed at once."""
-_POLL_S = 0.0002
+GROUP_BYTES = 16 << 20
+"""Blocks of so many bytes are copied and committed at once: the worker looks at them while the next ones are copied."""
+_LEAST_BYTES = 1 << 20
+_MOST = 32
+_BUSY_S = 0.02
+"""So long the thread sleeps at most while something is under way; a byte or the bell wakes it."""
 _IDLE_S = 0.1
 _RETRY_S = 1.0
 _IDLE_NS = 5_000_000_000
@@ -61,9 +65,7 @@ class EngineHalf:
 
     def close(self, timeout_s: float) -> bool:
         """Ends the thread and unmaps; what waits is dropped. False: not yet, ask again."""
-        with self._desk.changed:
-            self._desk.closing = True
-            self._desk.changed.notify_all()
+        self._desk.close()
         self._thread.join(timeout_s)
         return not self._thread.is_alive() and self._desk.leave() is None
 
@@ -99,16 +101,30 @@ class EngineHalf:
             self._connect()
             return
         worked = self._turn(self._link)
-        if not worked:
-            self._wait()
+        if not worked and self._link is not None:
+            self._wait(self._link)
 
-    def _wait(self) -> None:
-        if not self._flying and self._link is not None and self._link.mapping.warm():
+    def _wait(self, link: Link) -> None:
+        """Sleeps until an engine offers something, the worker says something, or some time has passed."""
+        if not self._flying and link.mapping.warm():
             return
-        with self._desk.changed:
-            under_way = bool(self._flying) or bool(len(self._desk.queue))
-            if not self._desk.closing:
-                self._desk.changed.wait(_POLL_S if under_way else _IDLE_S)
+        waiting = self._desk.doze()
+        rings = link.mapping.rings
+        if not (waiting and self._held and rings.room()) and not self._desk.closing:
+            hears = pages.HEARS_RECEIPTS * bool(self._flying) | pages.HEARS_GRANTS * bool(waiting and not self._held)
+            rings.page[pages.SLEEPS] = hears
+            link.mapping.fence()  # between this word and the look at the rings' tails; the worker has one between its
+            if not rings.told(hears):
+                self._poll(link, _BUSY_S if hears else _IDLE_S)
+            rings.page[pages.SLEEPS] = 0
+        self._desk.wake()
+
+    def _poll(self, link: Link, timeout_s: float) -> None:
+        poll = select.poll()
+        poll.register(link, select.POLLIN)
+        poll.register(self._desk.bell, select.POLLIN)
+        if any(fd == link.fileno() for fd, _ in poll.poll(timeout_s * 1e3)):
+            self._tended_ns = 0  # reads what has come
 
     def _connect(self) -> None:
         """Greets the worker, after all that an earlier session left is settled or can be settled by the headers."""
@@ -180,48 +196,53 @@ class EngineHalf:
             link.say(Done(tuple(back)))
 
     def _store(self, link: Link, now: int) -> bool:
-        """Copies and commits one batch."""
-        batch = self._batch(link, now)
-        if not batch:
+        """Copies and commits one group."""
+        group = self._group(link, now)
+        if not group:
             return False
         self._let_loads_pass()
-        mapping = link.mapping
-        jobs = [job for job, _ in batch]
-        self._flying.update({held.grant.grant: (job, held.grant) for job, held in batch})
-        places = [mapping.place_of(held.grant.slot, link.layout.slot_bytes) for _, held in batch]
+        mapping, length = link.mapping, self._regions.block_bytes
+        jobs = [job for job, _ in group]
+        self._flying.update((grant.grant, (job, grant)) for job, grant in group)
+        places = [mapping.place_of(grant.slot, link.layout.slot_bytes) for _, grant in group]
         if mapping.memory.ended:
             return True  # the next step settles what flies
         self._regions.store([job.block for job in jobs], mapping.arenas, places)
-        self._desk.released(jobs)
-        for job, held in batch:
-            grant = held.grant
-            mapping.rings.commit(Commit(job.key, grant.grant, grant.generation, grant.slot, self._regions.block_bytes))
+        mapping.rings.commit(
+            [Commit(job.key, grant.grant, grant.generation, grant.slot, length) for job, grant in group]
+        )
         mapping.fence()
         if mapping.memory.worker_words[ASLEEP]:
             link.say(Wake())
+        self._desk.released(jobs)
         self._busy_ns = now
         return True
 
-    def _batch(self, link: Link, now: int) -> list[tuple[Job, _Held]]:
+    def _group(self, link: Link, now: int) -> list[tuple[Job, Grant]]:
         """Jobs with a slot for each; blocks that are there already need none."""
-        batch: list[tuple[Job, _Held]] = []
-        present: list[tuple[Job, Outcome]] = []
-        room = min(BATCH, link.mapping.rings.room())
-        while len(batch) < room and self._held:
-            if self._held[0].use_until_ns <= now:
-                break  # `_tend` gives it back
-            job = self._desk.take()
-            if job is None:
-                break
+        held = self._held
+        if held and held[0].use_until_ns <= now:
+            self._tended_ns = 0  # gives it back
+            return []
+        size = self._group_size(link.layout.slot_bytes)
+        jobs = self._desk.take(min(size, link.mapping.rings.room(), len(held)))
+        group: list[tuple[Job, Grant]] = []
+        over: list[tuple[Job, Outcome]] = []
+        for job in jobs:
             if job.deadline_ns <= now:
-                present.append((job, Outcome.EXPIRED))
+                over.append((job, Outcome.EXPIRED))
             elif link.mapping.reader.present(job.key):
-                present.append((job, Outcome.PRESENT))
+                over.append((job, Outcome.PRESENT))
             else:
-                batch.append((job, self._held.popleft()))
-        if present:
-            self._desk.settle(present)
-        return batch
+                group.append((job, held.popleft().grant))
+        if over:
+            self._desk.settle(over)
+        return group
+
+    def _group_size(self, slot_bytes: int) -> int:
+        """Half of what waits: so the last groups are small, and little is left to do after the last copy."""
+        least, most = max(1, _LEAST_BYTES // slot_bytes), max(1, min(_MOST, GROUP_BYTES // slot_bytes))
+        return max(least, min(most, len(self._desk.queue) // 2))
 
     def _let_loads_pass(self) -> None:
         with self._desk.changed:

@@ -33,6 +33,14 @@ class _Run:
     slot_step: int
     count: int
 
+    def is_one_piece(self, region: Bytes) -> bool:
+        """Whether all of it lies in a row, in the region and in the slots: one plain copy."""
+        return self.block_step == 1 and region.shape[1] == region.strides[0] == self.slot_step
+
+    @property
+    def bytes(self) -> int:
+        return self.count * self.slot_step
+
 
 class HostRegions:
     """An engine's arrays: the first axis counts blocks, and each block's piece lies in a row."""
@@ -67,15 +75,17 @@ class HostRegions:
     ) -> Iterator[tuple[Bytes, Bytes]]:
         """The pieces in the engine and in the slots, of equal shape."""
         for run in _runs(block_ids, places):
-            inside = 0
+            arena, inside, count = arenas[run.place.arena], run.place.offset, run.count
+            if count > 1 and len(self._regions) == 1 and run.is_one_piece(self._regions[0]):
+                yield self._regions[0][run.block : run.block + count].reshape(-1), arena[inside:][: run.bytes]
+                continue
             for region in self._regions:
                 size = region.shape[1]
-                start = run.place.offset + inside
-                slot = arenas[run.place.arena][start : start + size]
+                slot = arena[inside : inside + size]
                 engine = region[run.block]
-                if run.count > 1:
-                    slot = as_strided(slot, (run.count, size), (run.slot_step, 1))
-                    engine = as_strided(engine, (run.count, size), (run.block_step * region.strides[0], 1))
+                if count > 1:
+                    slot = as_strided(slot, (count, size), (run.slot_step, 1))
+                    engine = as_strided(engine, (count, size), (run.block_step * region.strides[0], 1))
                 yield engine, slot
                 inside += size
 
@@ -95,13 +105,13 @@ def _runs(block_ids: Sequence[int], places: Sequence[Place]) -> Iterator[_Run]:
     """Cuts blocks and slots into runs, in order."""
     at, total = 0, len(block_ids)
     while at < total:
-        end, steps = at + 1, None
-        while end < total and places[end].arena == places[at].arena:
-            found = block_ids[end] - block_ids[end - 1], places[end].offset - places[end - 1].offset
-            if steps is None and found[0] != 0:
-                steps = found
-            if found != steps:
+        arena, offset = places[at]
+        end, block_step, slot_step = at + 1, 0, 0
+        if end < total and places[end].arena == arena:
+            block_step, slot_step = block_ids[end] - block_ids[at], places[end].offset - offset
+        while end < total and block_step and block_ids[end] - block_ids[end - 1] == block_step:
+            if places[end].arena != arena or places[end].offset - places[end - 1].offset != slot_step:
                 break
             end += 1
-        yield _Run(block_ids[at], (steps or (0, 0))[0], places[at], (steps or (0, 0))[1], end - at)
+        yield _Run(block_ids[at], block_step, places[at], slot_step, end - at)
         at = end

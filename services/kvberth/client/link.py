@@ -82,6 +82,9 @@ class Link:
         with contextlib.suppress(OSError):
             self._sock.send(control.encode(message))
 
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
     def lost(self) -> str | None:
         """Why the connection has ended, or None. Reads what has come."""
         try:

@@ -53,14 +53,23 @@ class Ticket:
 
     # --- for the client, which holds the lock of `changed` ------------------------------------------------------------
 
-    def release(self) -> None:
-        """One more block is copied."""
+    def release(self) -> bool:
+        """One more block is copied; whether it was the last one."""
         self._unreleased -= 1
+        return not self._unreleased
 
-    def settle(self, block: int, outcome: Outcome) -> None:
-        """The last word on a block."""
+    def settle(self, block: int, outcome: Outcome) -> bool:
+        """The last word on a block; whether it was the last block."""
         self.outcomes[block] = outcome
         self._unsettled -= 1
+        return not self._unsettled
+
+    def refuse_from(self, block: int, outcome: Outcome) -> None:
+        """From this block on none is taken in."""
+        refused = len(self.outcomes) - block
+        self.outcomes[block:] = [outcome] * refused
+        self._unreleased -= refused
+        self._unsettled -= refused
 
 
 @dataclass(slots=True, eq=False)

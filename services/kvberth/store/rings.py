@@ -90,13 +90,12 @@ class ClientRings(_Rings):
         self.page[pages.RECEIPT_HEAD] = tail
         return found
 
-    @property
-    def silent(self) -> bool:
-        """Whether nothing was granted and nothing answered since the last calls."""
+    def told(self, hears: int) -> bool:
+        """Whether anything was said, of what `hears` names (pages.SLEEPS), since the last calls."""
         mirror = self.mirror
-        return bool(
-            mirror[pages.RECEIPT_TAIL] == self.page[pages.RECEIPT_HEAD] and mirror[pages.GRANT_TAIL] == self._grant_head
-        )
+        answered = hears & pages.HEARS_RECEIPTS and mirror[pages.RECEIPT_TAIL] != self.page[pages.RECEIPT_HEAD]
+        granted = hears & pages.HEARS_GRANTS and mirror[pages.GRANT_TAIL] != self._grant_head
+        return bool(answered or granted)
 
 
 class WorkerRings(_Rings):

@@ -74,7 +74,7 @@ class Serving:
         self._clock = clock
         self._fence = worker_fence(FenceKind(memory.superblock.fence))
         self._directory = Directory(memory)
-        self._spoken: set[bytes] = set()
+        self._spoken: dict[bytes, int] = {}
         self._session = int(memory.worker_words[SESSION])
         self.store.places = self._places = set(self._directory.known().values())
         for client, place in self._directory.known().items():
@@ -179,9 +179,9 @@ class Serving:
         if not self._spoken:
             return []
         self._fence()  # between the rings' tails and the look at who sleeps
-        spoken, self._spoken = self._spoken, set()
-        members = [self.members[client] for client in spoken if client in self.members]
-        return [member.client for member in members if member.rings.page[pages.SLEEPS]]
+        spoken, self._spoken = self._spoken, {}
+        members = ((self.members[client], said) for client, said in spoken.items() if client in self.members)
+        return [member.client for member, said in members if member.rings.page[pages.SLEEPS] & said]
 
     def divide(self) -> list[tuple[bytes, Malformed]]:
         """Gives quotas anew; returns who said nonsense."""
@@ -275,7 +275,7 @@ class Serving:
         for client, receipts in told.items():
             self.members[client].rings.receipt(receipts)
             self.store.answered(receipt.outcome for receipt in receipts)
-            self._spoken.add(client)
+            self._spoken[client] = self._spoken.get(client, 0) | pages.HEARS_RECEIPTS
 
     def _take_out(self, unproved: list[Answer]) -> None:
         """Blocks that the daemon has not answered for; others may wait to hear that they are there."""
@@ -296,7 +296,7 @@ class Serving:
         if granted:
             member.held.update((number, (slot, generation)) for slot, generation, number in granted)
             member.rings.grant([Grant(number, slot, generation) for slot, generation, number in granted])
-            self._spoken.add(member.client)
+            self._spoken[member.client] = self._spoken.get(member.client, 0) | pages.HEARS_GRANTS
 
     def _free_held(self, member: Member) -> None:
         """Nothing that it was granted is in use any more, by its own word or by its end."""

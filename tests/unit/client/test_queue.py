@@ -23,26 +23,27 @@ def job_of(at: int, *, priority: int = 0, deadline_ns: int = 100, ticket: Ticket
 
 def test_jobs_are_taken_up_to_the_quota_and_no_further() -> None:
     queue = queue_of(35)
-    assert [queue.offer(job_of(at)) for at in range(5)] == [True, True, True, False, False]
-    assert (len(queue), queue.bytes) == (3, 30)
-    queue.take()
-    assert queue.offer(job_of(5))
+    assert queue.room == 3
+    for at in range(3):
+        queue.add(job_of(at))
+    assert (len(queue), queue.bytes, queue.room) == (3, 30, 0)
+    queue.take(1)
+    assert queue.room == 1
 
 
 def test_higher_priorities_go_first_and_equal_ones_in_their_order() -> None:
     queue = queue_of(100)
     for at, priority in enumerate([0, 5, 0, 5, -1]):
-        queue.offer(job_of(at, priority=priority))
-    taken = [job.at for _ in range(5) if (job := queue.take())]
-    assert taken == [1, 3, 0, 2, 4]
-    assert queue.take() is None
+        queue.add(job_of(at, priority=priority))
+    assert [job.at for job in queue.take(2) + queue.take(9)] == [1, 3, 0, 2, 4]
+    assert queue.take(1) == []
 
 
 def test_what_is_late_or_cancelled_leaves_at_once_and_makes_room() -> None:
     queue, mine = queue_of(40), ticket_of(2)
     jobs = [job_of(0, deadline_ns=5), job_of(1, ticket=mine), job_of(2, ticket=mine, priority=3), job_of(3)]
     for job in jobs:
-        queue.offer(job)
+        queue.add(job)
     assert queue.expired(5) == [jobs[0]]
     assert {job.at for job in queue.of_ticket(mine)} == {1, 2}
     assert queue.bytes == 10
@@ -53,11 +54,19 @@ def test_what_is_late_or_cancelled_leaves_at_once_and_makes_room() -> None:
 def test_a_ticket_is_released_before_it_is_settled_and_tells_each_outcome() -> None:
     ticket = ticket_of(2)
     assert not ticket.wait_released(0.0)
-    ticket.release()
-    ticket.release()
+    assert [ticket.release(), ticket.release()] == [False, True]
     assert ticket.wait_released(0.0)
     assert not ticket.wait(0.0)
-    ticket.settle(1, Outcome.STORED)
-    ticket.settle(0, Outcome.EXPIRED)
+    assert not ticket.settle(1, Outcome.STORED)
+    assert ticket.settle(0, Outcome.EXPIRED)
     assert ticket.wait(0.0)
     assert ticket.outcomes == [Outcome.EXPIRED, Outcome.STORED]
+
+
+def test_what_is_not_taken_in_is_released_and_settled_at_once() -> None:
+    ticket = ticket_of(3)
+    ticket.refuse_from(1, Outcome.QUEUE_FULL)
+    assert not ticket.released
+    assert ticket.outcomes == [None, Outcome.QUEUE_FULL, Outcome.QUEUE_FULL]
+    ticket.release()
+    assert ticket.settle(0, Outcome.STORED)

@@ -8,7 +8,9 @@ docs/store.md: head words, commit ring and leases there, head words, grant ring 
 
 ADMITTED, QUEUED, LEASED, COMMIT_TAIL, RECEIPT_HEAD, QUOTA_SEEN, SLEEPS = range(7)
 """Blocks ever offered; bytes that wait for a slot; bytes leased; ring positions; number of the quota that is obeyed;
-whether the client waits for a byte on its socket when something is granted or answered."""
+what the client waits for a byte on its socket for (0: nothing)."""
+HEARS_RECEIPTS, HEARS_GRANTS = 1, 2
+"""Bits of SLEEPS."""
 OUTCOMES = 32
 """One counter for each outcome, at its own number: what became of the blocks that this client offered."""
 OUTCOME_WORDS = 32
