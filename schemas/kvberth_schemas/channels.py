@@ -21,7 +21,7 @@ PARAMETERS = {
     "namespace": "Namespace of the object.",
     "kvcache": "Name of a KVCache.",
     "pod_uid": "The pod's uid: a name comes back on another node, a uid never does.",
-    "process": "`<pod uid>=engine` or `<name of the KVCache>=cache`, encoded as one token: the sign `=` is `=3D`.",
+    "process": "`<pod uid>=engine`, `<KVCache>=cache` or `<KVCache>=transfer`, encoded as one token: the sign `=` is `=3D`.",
     "service": "Who speaks: " + ", ".join(f"`{service}`" for service in Service) + ".",
     "instance": "One life of the service; a name for people only.",
 }
@@ -38,6 +38,7 @@ _ENTITIES = {
     Entity.HEALTH: "The proven health of a cache on a node.",
     Entity.CACHE: "What placement did with the caches of a KVCache.",
     Entity.TRANSFER: "What became of the blocks that engines offered to a cache.",
+    Entity.BLOCKS: "What the block store of a cache holds, and why it does not serve.",
 }
 _READERS = {
     WantKind.ENGINE: Service.RUNNER,

@@ -32,6 +32,7 @@ ENTITIES: dict[type[Event], Entity] = {
     events.CacheMovedV1: Entity.CACHE,
     events.CacheRemovedV1: Entity.CACHE,
     events.TransferCompletedV1: Entity.TRANSFER,
+    events.CacheBlocksV1: Entity.BLOCKS,
 }
 """What each event is about: which subject may carry it."""
 
@@ -65,6 +66,7 @@ _OBJECT_FIELDS: dict[Entity, tuple[str, ...]] = {
     Entity.HEALTH: ("cache",),
     Entity.CACHE: ("cache",),
     Entity.TRANSFER: ("cache",),
+    Entity.BLOCKS: ("cache",),
 }
 """Which fields of an event make the object of its subject, joined by ``=``."""
 

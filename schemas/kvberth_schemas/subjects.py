@@ -227,6 +227,16 @@ def cache(namespace: str, kvcache: str) -> EventSubject:
     return EventSubject(Entity.CACHE, kvcache, namespace)
 
 
+def transfer(node: str, namespace: str, kvcache: str) -> EventSubject:
+    """Address the log of what became of blocks that engines offered to a cache."""
+    return EventSubject(Entity.TRANSFER, kvcache, namespace, node)
+
+
+def blocks(node: str, namespace: str, kvcache: str) -> EventSubject:
+    """Address the log of what a cache's block store holds."""
+    return EventSubject(Entity.BLOCKS, kvcache, namespace, node)
+
+
 def want(what: WantKind, node: str, namespace: str, name: str) -> WantSubject:
     """Address a want; ``name`` is a pod's uid for engines, a KVCache's name else."""
     return WantSubject(what, node, namespace, name)

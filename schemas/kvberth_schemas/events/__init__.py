@@ -28,9 +28,10 @@ from kvberth_schemas.events.pods import (
 )
 from kvberth_schemas.events.processes import ProcessEndedV1, ProcessGoneV1, ProcessRole, ProcessStartedV1
 from kvberth_schemas.events.sockets import SocketGoneV1, SocketLostReason, SocketLostV1, SocketReadyV1
-from kvberth_schemas.events.transfers import TransferCompletedV1
+from kvberth_schemas.events.transfers import CacheBlocksV1, TransferCompletedV1
 
 __all__ = (
+    "CacheBlocksV1",
     "CacheHealthGoneV1",
     "CacheHealthV1",
     "CacheMovedV1",

@@ -105,13 +105,20 @@ class Bus:
         """Our own sign of life; it says complete when every writer is reconciled and `complete()` holds."""
         return Heart(self._connection, self.streams, self._context, writers=writers, complete=complete)
 
-    async def publish_log(self, subject: EventSubject, event: Event, cause: str | None = None) -> str:
-        """Queue an event of a log entity and give its id; it is tried for 15 s, then dropped and counted.
+    @property
+    def logs_waiting(self) -> int:
+        """How many events of log entities are not stored yet."""
+        return self._logs.waiting
+
+    async def publish_log(
+        self, subject: EventSubject, event: Event, cause: str | None = None, *, tried_for_s: float = 15.0
+    ) -> str:
+        """Queue an event of a log entity and give its id; it is tried for so long, then dropped and counted.
 
         Raises:
             BodyTooLong: the body has more than `MAX_BODY_BYTES`.
         """
-        return self._logs.put(subject, event, cause)
+        return self._logs.put(subject, event, cause, tried_for_s)
 
     async def request(self, verb: Verb, message: Message, reply: type[M], timeout_s: float = 2.0) -> M:
         """Ask the scheduler.

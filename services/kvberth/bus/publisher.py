@@ -1,4 +1,4 @@
-"""Says what is no state but happened: the log entities. Every event is tried for 15 s, then dropped and counted."""
+"""Says what is no state but happened: the log entities. Every event is tried for a time, then dropped and counted."""
 
 import asyncio
 from collections import deque
@@ -21,7 +21,6 @@ from kvberth_schemas.subjects import EventSubject
 _log = structlog.stdlib.get_logger(__name__)
 
 _WAITING = 1024
-_TRIED_FOR_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,13 @@ class LogPublisher(Participant):
         self._entries: deque[_Entry] = deque()
         self._more = asyncio.Event()
 
-    def put(self, subject: EventSubject, event: Event, cause: str | None) -> str:
-        """Queue an event and give its id.
+    @property
+    def waiting(self) -> int:
+        """How many events are not stored yet."""
+        return len(self._entries)
+
+    def put(self, subject: EventSubject, event: Event, cause: str | None, tried_for_s: float) -> str:
+        """Queue an event, to be tried for so many seconds, and give its id.
 
         Raises:
             NotOurs: the event is about something else.
@@ -53,7 +57,7 @@ class LogPublisher(Participant):
         if len(self._entries) >= _WAITING:
             self._entries.popleft()
             self._context.metrics.count("dropped", "full")
-        self._entries.append(_Entry(statement, self._context.clock.monotonic() + _TRIED_FOR_S))
+        self._entries.append(_Entry(statement, self._context.clock.monotonic() + tried_for_s))
         self._more.set()
         return statement.envelope.id
 

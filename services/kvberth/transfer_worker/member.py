@@ -32,6 +32,8 @@ class Member:
     """Its grants come; until then it may only read."""
     busy_ns: int = 0
     """When it committed last."""
+    before: dict[Outcome, int] = field(default_factory=dict)
+    """What had become of its blocks when it registered here first: in an earlier life of the worker, or elsewhere."""
     held: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @property

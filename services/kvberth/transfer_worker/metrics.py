@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from kvberth.service.telemetry import Telemetry
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.layout.slots import SlotState
-from kvberth.transfer_worker.snapshot import Snapshot
+from kvberth.transfer_worker.moment import Snapshot
 
 
 def register_metrics(telemetry: Telemetry, read: Callable[[], Snapshot]) -> None:

@@ -1,16 +1,23 @@
 """Puts the transfer worker together: one per cache's directory, its thread, its metrics and readiness.
 
-Nothing is decided here. Speaks to no bus yet.
+Nothing is decided here.
 """
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+from kvberth.bus import Bus, BusSettings
 from kvberth.service import ServiceContext, ServiceError
 from kvberth.service.lock import DirectoryLock, take
 from kvberth.store.vineyard_memory import VineyardMemory
+from kvberth.transfer_worker.account import Account
 from kvberth.transfer_worker.metrics import register_metrics
 from kvberth.transfer_worker.settings import TransferWorkerSettings
+from kvberth.transfer_worker.teller import tell
 from kvberth.transfer_worker.worker import Worker, WorkerSettings
+from kvberth_schemas.subjects import Service
 
 SERVICE = "transfer_worker"
 _LOOK_S = 0.2  # at the thread, which may have failed
@@ -41,11 +48,29 @@ async def main(context: Context) -> None:
         except OSError as error:
             raise ServiceError(f"No socket can be made in {settings.directory} ({error.strerror}).") from error
         try:
-            await _run(context, worker)
+            async with _telling(context, worker):
+                await _run(context, worker)
         finally:
             await asyncio.to_thread(worker.close)
         if worker.failed is not None:
             raise worker.failed
+
+
+@asynccontextmanager
+async def _telling(context: Context, worker: Worker) -> AsyncIterator[None]:
+    """Tells the bus, where it is known which one and of whose cache. That it is away makes nobody unready."""
+    whose = context.settings.whose
+    if whose is None:
+        yield
+        return
+    settings = BusSettings.of(context.settings, Service.TRANSFER_WORKER, node=whose.node, term=int(time.time()))
+    async with Bus(settings, context.telemetry) as bus, asyncio.TaskGroup() as group:
+        account = Account(whose, time.monotonic())
+        task = group.create_task(tell(bus, account, lambda: worker.snapshot), name="telling")
+        try:
+            yield
+        finally:
+            task.cancel()
 
 
 async def _run(context: Context, worker: Worker) -> None:

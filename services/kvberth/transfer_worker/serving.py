@@ -5,7 +5,7 @@ One thread runs it, turn by turn; nothing in it waits. Its rules are docs/store.
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,8 @@ class Totals:
     admitted: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    departed: deque[tuple[Member, dict[Outcome, int]]] = field(default_factory=lambda: deque(maxlen=64))
+    """The last clients that are gone, and what became of their blocks in the end."""
     over_budget: int = 0
     """How often more bytes were used than the budget has: never, unless something is broken."""
 
@@ -125,6 +127,7 @@ class Serving:
         if not self.admission.admits(slot_bytes, self._elsewhere(member)):
             return self.refuse("budget", f"{LEAST_SLOTS} slots of {slot_bytes} bytes more do not fit into the budget.")
         member.layout, member.slot_bytes, member.registered = layout, slot_bytes, True
+        member.before = member.before or member.counts()[1]
         self.admission.enter(client, slot_bytes)
         self.divide()
         self._refill(member)
@@ -310,8 +313,9 @@ class Serving:
             return False
         admitted, outcomes = member.counts()
         self.totals.admitted += admitted
+        outcomes[Outcome.CANCELLED] = outcomes.get(Outcome.CANCELLED, 0) + admitted - sum(outcomes.values())
         self.totals.outcomes.update(outcomes)
-        self.totals.outcomes[Outcome.CANCELLED] += admitted - sum(outcomes.values())
+        self.totals.departed.append((member, outcomes))
         self._free_held(member)
         self.admission.leave(member.client)
         self._directory.give_back(member.place)

@@ -10,6 +10,7 @@ from kvberth.store.errors import LayoutRefused
 from kvberth.store.layout.geometry import Geometry
 from kvberth.store.layout.sizing import geometry_for
 from kvberth.store.layout.superblock import Checksum
+from kvberth.transfer_worker.account import Whose
 
 _MIB = 1 << 20
 
@@ -27,10 +28,11 @@ class TransferWorkerSettings(ServiceSettings):
     """Directory of the cache: `vineyard.sock` lies there, and `kvberth.sock` will. Required."""
 
     namespace: str | None = Field(None, min_length=1)
-    """Namespace of the KVCache whose cache this is. Default none: then nothing is said on the bus."""
+    """Namespace of the KVCache whose cache this is. Default none. The bus is told where kvcache, node and nats_url are
+    given, too."""
 
     kvcache: str | None = Field(None, min_length=1)
-    """Name of that KVCache. Default none, as above."""
+    """Name of that KVCache. Default none."""
 
     block_bytes: int | None = Field(None, ge=1)
     """How many bytes of blocks the store holds: arenas and extents follow. Default none: they are given as below."""
@@ -55,6 +57,13 @@ class TransferWorkerSettings(ServiceSettings):
 
     grant_s: float = Field(30.0, ge=0.1, le=3600)
     """Seconds that an engine has for a copy. Default 30; then its slot is kept apart until it says that it ended."""
+
+    @property
+    def whose(self) -> Whose | None:
+        """What the bus is told about; None where something of it was not given: then nothing is told."""
+        if "nats_url" not in self.model_fields_set or not (self.namespace and self.kvcache and self.node):
+            return None
+        return Whose(self.namespace, self.kvcache, self.node)
 
     @property
     def geometry(self) -> Geometry:

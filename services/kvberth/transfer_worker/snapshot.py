@@ -1,36 +1,14 @@
-"""One moment of the worker, for whoever scrapes it: the store's books, the clients' words, and what is wrong.
+"""Takes a moment of the worker for whoever scrapes it or tells of it.
 
-Made by the worker's own thread between two turns, so that all of it is of one moment.
+Done by the worker's own thread between two turns, so that all of it is of one moment.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
 
-from kvberth.store.books import Books
 from kvberth.store.layout import pages
 from kvberth.store.layout.rings import Outcome
+from kvberth.transfer_worker.moment import Counted, Snapshot
 from kvberth.transfer_worker.serving import Serving
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Bytes and blocks of all clients together; `books` None: there is no store at this moment."""
-
-    complaint: str | None = None
-    waiting_for: tuple[str, ...] = ()
-    books: Books | None = None
-    clients: int = 0
-    budget: int = 0
-    queued: int = 0
-    granted: int = 0
-    leased: int = 0
-    admitted: int = 0
-    outcomes: dict[Outcome, int] = field(default_factory=dict)
-    in_flight: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-    over_budget: int = 0
-    faults: tuple[str, ...] = ()
-    """What does not add up, in sentences: never anything, unless something is broken."""
 
 
 def snapshot_of(serving: Serving) -> Snapshot:
@@ -39,8 +17,10 @@ def snapshot_of(serving: Serving) -> Snapshot:
     books, totals = serving.store.books(), serving.totals
     outcomes: Counter[Outcome] = Counter(totals.outcomes)
     admitted = totals.admitted
+    engines = {gone.client.hex(): Counted(became, gone.before, gone.slot_bytes) for gone, became in totals.departed}
     for member in members:
         offered, became = member.counts()
+        engines[member.client.hex()] = Counted(became, member.before, member.slot_bytes)
         admitted += offered
         outcomes.update(became)
     return Snapshot(
@@ -55,5 +35,7 @@ def snapshot_of(serving: Serving) -> Snapshot:
         in_flight=admitted - sum(outcomes.values()),
         refused=dict(totals.refused),
         over_budget=totals.over_budget,
+        data_bytes=data_bytes,
+        engines=engines,
         faults=tuple(books.complaints(data_bytes)),
     )

@@ -18,9 +18,10 @@ from kvberth.store.control import Bye, Done, Hello, Message, Register, Wait, Wak
 from kvberth.store.errors import EpochEnded, Malformed, StoreError, StoreInUse
 from kvberth.store.vineyard_memory import VineyardMemory, epoch_at
 from kvberth.transfer_worker.listener import Connection, Listener, malformed
+from kvberth.transfer_worker.moment import Snapshot
 from kvberth.transfer_worker.prover import Prover
 from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
-from kvberth.transfer_worker.snapshot import Snapshot, snapshot_of
+from kvberth.transfer_worker.snapshot import snapshot_of
 from kvberth.vineyard import SharedBlob, VineyardError
 
 SLEEP_S = 0.05

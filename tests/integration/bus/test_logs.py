@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import aclosing
-from unittest.mock import patch
 
 import pytest
 
@@ -60,9 +59,9 @@ async def test_log_events_are_dropped_and_counted_when_too_many_or_too_old(serve
     counts = Counts()
     await server.kill()
     async with declaring(server.url, counts) as bus:
-        with patch("kvberth.bus.publisher._TRIED_FOR_S", 0.2):
-            for number in range(1024 + 7):
-                await bus.publish_log(SUBJECT, placed(str(number)), None)
+        for number in range(1024 + 7):
+            await bus.publish_log(SUBJECT, placed(str(number)), None, tried_for_s=0.2)
+        assert bus.logs_waiting == 1024
         assert counts.counted["dropped:full"] == 7
         await asyncio.sleep(0.3)
         await bus.publish_log(SUBJECT, placed("in time"), None)

@@ -82,6 +82,7 @@ SPOKEN = {
     "socket": subjects.socket("l20-a", "default", "k"),
     "health": subjects.health("l20-a", "default", "k"),
     "cache": subjects.cache("default", "k"),
+    "blocks": subjects.blocks("l20-a", "default", "k"),
     "transfer": EventSubject(Entity.TRANSFER, "k", "default", "l20-a"),
     **{f"want-{kind}": subjects.want(kind, "l20-a", "default", "k") for kind in WantKind},
     "alive": AliveSubject(Service.PLACEMENT, "i"),

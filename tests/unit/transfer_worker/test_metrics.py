@@ -6,7 +6,7 @@ from itertools import count
 from kvberth.service.telemetry import Telemetry
 from kvberth.store.layout.rings import Outcome
 from kvberth.transfer_worker.metrics import register_metrics
-from kvberth.transfer_worker.snapshot import Snapshot
+from kvberth.transfer_worker.moment import Snapshot
 
 
 def test_all_numbers_of_a_scrape_are_of_one_moment_and_of_another_one_in_the_next() -> None:
