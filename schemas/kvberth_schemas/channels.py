@@ -21,7 +21,7 @@ PARAMETERS = {
     "namespace": "Namespace of the object.",
     "kvcache": "Name of a KVCache.",
     "pod_uid": "The pod's uid: a name comes back on another node, a uid never does.",
-    "process": "`<pod uid>=engine`, `<KVCache>=cache` or `<KVCache>=transfer`, encoded as one token: the sign `=` is `=3D`.",
+    "process": "`<pod uid>=engine`, `<KVCache>=cache` or `<KVCache>=transfer`, encoded as one token (`=` is `=3D`).",
     "service": "Who speaks: " + ", ".join(f"`{service}`" for service in Service) + ".",
     "instance": "One life of the service; a name for people only.",
 }
