@@ -251,9 +251,9 @@ class KubernetesBackend:
                 world = ClusterWorld(api, listener, looker, objects, nodes, signals, setting.timing)
                 left: list[str] = []
                 try:
+                    await world.set(scenario, troubled)
                     await world.clear(cluster.lost(scenario))
                     await nodes.prepare(specs)
-                    await world.set(scenario, troubled)
                     await world.ready(list(specs))
                     yield world
                 finally:
