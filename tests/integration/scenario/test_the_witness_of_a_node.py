@@ -136,3 +136,9 @@ async def test_a_node_driver_is_called_with_verb_and_node(tmp_path: Path) -> Non
         await NodeDriver(None)("kill", "l20-a")
     with pytest.raises(ScenarioError, match="can't be run"):
         await NodeDriver("/nowhere/driver")("kill", "l20-a")
+
+
+async def test_a_node_that_no_way_of_the_services_leads_through_says_so(tmp_path: Path) -> None:
+    async with asked(tmp_path) as ask:
+        said = await ask("/do/fault", {"bus": True, "does": "reset"})
+        assert "through this node" in said["failed"]
