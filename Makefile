@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster fuzz scenarios scenarios-all scenarios-long bench schemas clean
+.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster test-ha fuzz scenarios scenarios-all scenarios-long bench schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -83,6 +83,10 @@ HANDFUL := C-001-engine-moves C-007-not-enough-memory nats-killed-after-moves th
 test-cluster: .venv/dev.stamp ## Install on the cluster of KUBECONFIG and tell the scenarios there; docs/scenarios.md names the KVBERTH_TEST_* it takes
 	@echo '== scenarios on a Kubernetes cluster'
 	@$(BIN)/python -m tests.cluster
+
+test-ha: .venv/dev.stamp ## Hit, upgrade and remove kvberth itself on the cluster of KUBECONFIG while engines move; docs/deploy.md names the KVBERTH_TEST_* it takes
+	@echo '== kvberth under faults, upgrades and removal, on a Kubernetes cluster'
+	@$(BIN)/python -m tests.ha
 
 scenarios: .venv/dev.stamp ## A handful of stories on the bare backend
 	@echo '== a handful of scenarios on the bare backend'
