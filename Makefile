@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster test-ha fuzz scenarios scenarios-all scenarios-long bench schemas clean
+.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster test-ha fuzz scenarios scenarios-all scenarios-long bench audit schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -114,6 +114,12 @@ bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@$(BIN)/python -m benchmarks.loop_lag
 	@$(BIN)/python -m benchmarks.store
 	@$(BIN)/python -m benchmarks.transfer
+
+# New advisories come when nothing of ours changed, so CI does not ask. What can't be looked up fails, too (--strict).
+audit: .venv/python.stamp ## Ask the advisory database about the pinned dependencies, over the network
+	@echo '== known faults of what constraints.txt and constraints-build.txt pin'
+	@test -x .venv/audit/bin/pip-audit || { $(BIN)/python -m venv .venv/audit && .venv/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
+	@.venv/audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt -r constraints-build.txt
 
 schemas: .venv/dev.stamp ## Generate the JSON Schema files, the CRD, the gate's policy, the AsyncAPI document and the tables of docs/events.md anew
 	@$(BIN)/python -m kvberth_schemas.publish

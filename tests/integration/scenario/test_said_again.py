@@ -9,11 +9,14 @@ import pytest
 from nats.js import JetStreamContext
 
 from kvberth.scenario.backend import publish as publishing
+from kvberth.scenario.backend.listener import onlooker
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.backend.publish import publish
 from kvberth.scenario.facts import Heard
 from kvberth.scenario.format.verbs import Publish
+from kvberth_schemas.subjects import Service
 from support.nats import nats_server
+from support.secured_nats import SecuredNats
 
 SUBJECT = "wants.a"
 
@@ -41,9 +44,9 @@ async def test_a_want_that_another_took_the_place_of_can_not_be_said_again(
     monkeypatch.setattr(publishing, "HEARD_WITHIN_S", 0.2)
     again = Publish.model_validate({"again": {"event": {"type": "want.cache"}}})
     first = heard((await messages.publish(SUBJECT, b"{}")).seq)
-    assert await publish(again, url, lambda: [first]) == "2 bytes on wants.a"
+    assert await publish(again, onlooker(url), lambda: [first]) == "2 bytes on wants.a"
     with pytest.raises(ScenarioError, match=r"no longer stored.*want\.cache kv on a.*only the last want"):
-        await publish(again, url, lambda: [first])
+        await publish(again, onlooker(url), lambda: [first])
 
 
 async def test_the_last_message_is_waited_for_by_an_onlooker_who_is_behind(
@@ -60,5 +63,24 @@ async def test_the_last_message_is_waited_for_by_an_onlooker_who_is_behind(
         asked += 1
         return notes if asked < 5 else [*notes, newest]
 
-    assert await publish(again, url, behind) == "13 bytes on wants.a"
+    assert await publish(again, onlooker(url), behind) == "13 bytes on wants.a"
     assert asked >= 5
+
+
+async def test_a_bus_that_asks_for_keys_is_told_with_the_key_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = SecuredNats(tmp_path)
+    await server.start()
+    try:
+        said = Publish.model_validate({"subject": "kvberth.alive.v1.-.placement.x", "json": {}})
+        with pytest.raises(ScenarioError, match="Authorization Violation"):
+            await publish(said, onlooker(server.url), list)
+        monkeypatch.setenv("KVBERTH_NATS_NKEY_FILE", str(server.seed(Service.PLACEMENT)))
+        assert await publish(said, onlooker(server.url), list) == "2 bytes on kvberth.alive.v1.-.placement.x"
+        assert not [line for line in server.refusals() if "Publish" in line]
+        monkeypatch.setenv("KVBERTH_NATS_NKEY_FILE", str(tmp_path / "none.seed"))
+        with pytest.raises(ScenarioError, match=r"can't be read from .*none\.seed"):
+            await publish(said, onlooker(server.url), list)
+    finally:
+        await server.stop()

@@ -1,8 +1,10 @@
 """Hears everything that is said on the bus, and knows the last states: what any onlooker of kvberth sees."""
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Self
 
 from kvberth.bus import Bus, BusSettings, Liveness, Row, View
@@ -25,14 +27,21 @@ MAX_HEARD = 200_000
 _STATES = (Entity.POD, Entity.NODE, Entity.STATUS, Entity.PROCESS)
 
 
+def onlooker(url: str) -> BusSettings:
+    """Give how an onlooker reaches a bus: with the key and the authority that the environment names, as any command."""
+    files = {name: os.environ.get(f"KVBERTH_NATS_{name.upper()}") for name in ("nkey_file", "tls_ca")}
+    known = {name: Path(file).expanduser() for name, file in files.items() if file}
+    return BusSettings(url=url, service=Service.CLI, instance="scenario", **known)
+
+
 class Listener:
     """One onlooker, as an async context manager."""
 
     def __init__(self, url: str, source: Service = Service.SCHEDULER) -> None:
         """`source` is who says what pods and nodes are."""
-        self.url = url
+        self.settings = onlooker(url)
         self._source = source
-        self.bus = Bus(BusSettings(url=url, service=Service.CLI, instance="scenario"))
+        self.bus = Bus(self.settings)
         self.heard: list[Heard] = []
         self.overflown = False
         self.told: dict[int, ProcessStartedV1] = {}

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.api import RawStreamMsg
 from nats.js.errors import Error as StreamError
 from nats.js.errors import NotFoundError
 
+from kvberth.bus import BusError, BusSettings, login
 from kvberth.scenario import durations
 from kvberth.scenario.backend.protocol import ScenarioError
 from kvberth.scenario.facts import Heard, Mark
@@ -33,16 +33,13 @@ _NOW = re.compile(r"\{now(?:([+-])(\d+(?:ms|s|m|h)))?\}")
 _SOURCE = "/kvberth/scenario/outsider"
 
 
-async def publish(what: Publish, url: str, heard: Callable[[], Sequence[Heard]]) -> str:
+async def publish(what: Publish, bus: BusSettings, heard: Callable[[], Sequence[Heard]]) -> str:
     """Publish a message as often as it says; `heard` gives the messages among which an earlier one is looked for.
 
     Raises:
         ScenarioError: the bus does not take it, or there is no such earlier message.
     """
-    try:
-        client = await nats.connect(url, connect_timeout=CONNECT_WITHIN_S, allow_reconnect=False)
-    except (OSError, NatsError) as error:
-        raise ScenarioError(f"the bus can't be reached: {error}") from error
+    client = await _connected(bus)
     try:
         subject, body, headers = await _message(what, client, heard)
         for number in range(1, what.times + 1):
@@ -57,6 +54,20 @@ async def publish(what: Publish, url: str, heard: Callable[[], Sequence[Heard]])
     finally:
         await client.close()
     return f"{len(body)} bytes on {subject}"
+
+
+async def _connected(bus: BusSettings) -> Client:
+    client = Client()
+    try:
+        known = login.options(bus)
+        try:
+            await client.connect(bus.url, connect_timeout=CONNECT_WITHIN_S, allow_reconnect=False, **known)
+        except BaseException:
+            await client.close()  # a connection that was not let in stays open
+            raise
+    except (OSError, NatsError, BusError) as error:
+        raise ScenarioError(f"the bus can't be reached: {error}") from error
+    return client
 
 
 def spelled(text: str, number: int, now: datetime) -> str:

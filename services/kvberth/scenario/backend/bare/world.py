@@ -80,7 +80,7 @@ class BareWorld:
             case "node_label":
                 return await self.added.label(value, self._signals)
             case "publish":
-                return await publish(value, self._listener.url, lambda: among(value, self.heard, marks))
+                return await publish(value, self._listener.settings, lambda: among(value, self.heard, marks))
             case "files" | "peer" | "fill" | "free":
                 return await self._do_at_sockets(kind, value, self._stack.layout.node_root(value.node))
             case "fault":

@@ -113,7 +113,7 @@ class ClusterWorld:
                 assert node is not None  # every scenario that lets a way fail has one
                 return await self.looker.eyes.do(kind, node, said)
             case "publish":
-                return await publish(value, self.listener.url, lambda: among(value, self.heard, marks))
+                return await publish(value, self.listener.settings, lambda: among(value, self.heard, marks))
         raise ScenarioError(f"a cluster has no verb '{kind}'")
 
     async def clear(self, nodes: Collection[str]) -> None:
@@ -244,7 +244,9 @@ class KubernetesBackend:
                 Listener(f"nats://127.0.0.1:{forward.port}", Service.POD_WATCHER) as listener,
                 Evictions(api) as evictions,
             ):
-                looker = Looker(api, eyes, list(specs), listener.heard, StatusAsked(partial(_status, listener.url)))
+                looker = Looker(
+                    api, eyes, list(specs), listener.heard, StatusAsked(partial(_status, listener.settings.url))
+                )
                 nodes = Nodes(looker, NodeDriver(self._node_driver))
                 objects = Objects(looker, setting, evictions)
                 signals = Signals(looker, nodes, Install(api))
