@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Final
 
 import yaml
-from tests.cluster.__main__ import KINDS, OURS, READY_WITHIN_S, SINCE_1_36, kubectl, run, say
+from tests.cluster.__main__ import READY_WITHIN_S, run, say
 from tests.cluster.settings import REPOSITORY, Settings
 
 K8S: Final = REPOSITORY / "k8s"
 CRD: Final = "kvcaches.orchestration.aibrix.ai"
 IMAGE: Final = "localhost/kvberth"
 NOW, BEFORE = "0.1.0", "before"
+OURS: Final = "app.kubernetes.io/part-of=kvberth"
+KINDS: Final = (
+    "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,"
+    "validatingadmissionpolicies,validatingadmissionpolicybindings"
+)
+SINCE_1_36: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 NATS: Final = {"default": "deployment/nats", "ha": "statefulset/nats"}
 
 
@@ -70,7 +76,7 @@ class Install:
 
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl; exits with what it said when it fails."""
-        return kubectl(self.settings, *arguments, quiet=True)
+        return run(["kubectl", "--kubeconfig", str(self.settings.kubeconfig), *arguments])
 
     def _left(self) -> list[str]:
         served = self.kubectl("api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name")

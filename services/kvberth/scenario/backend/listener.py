@@ -29,9 +29,18 @@ _STATES = (Entity.POD, Entity.NODE, Entity.STATUS, Entity.PROCESS)
 
 def onlooker(url: str) -> BusSettings:
     """Give how an onlooker reaches a bus: with the key and the authority that the environment names, as any command."""
-    files = {name: os.environ.get(f"KVBERTH_NATS_{name.upper()}") for name in ("nkey_file", "tls_ca")}
-    known = {name: Path(file).expanduser() for name, file in files.items() if file}
-    return BusSettings(url=url, service=Service.CLI, instance="scenario", **known)
+    return BusSettings(
+        url=url,
+        nkey_file=_file("KVBERTH_NATS_NKEY_FILE"),
+        tls_ca=_file("KVBERTH_NATS_TLS_CA"),
+        service=Service.CLI,
+        instance="scenario",
+    )
+
+
+def _file(variable: str) -> Path | None:
+    named = os.environ.get(variable)
+    return Path(named).expanduser() if named else None
 
 
 class Listener:
