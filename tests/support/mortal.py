@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 
-from kvberth.store.memory import StoreMemory
+from kvberth.store.memory import Place, StoreMemory
 
 _WORD = Struct("=Q")
 
@@ -21,9 +21,9 @@ class Mortal:
     left: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("set_word", "set_extent"):
+        for name in ("put_word", "set_extent"):
             setattr(self.memory, name, self._fused(getattr(self.memory, name)))
-        self.memory.set_words = self._word_by_word(self.memory.set_words)
+        self.memory.put_words = self._word_by_word(self.memory.put_words)
 
     def _fused(self, write: Callable[..., None]) -> Callable[..., None]:
         def fused(*arguments: object) -> None:
@@ -36,10 +36,10 @@ class Mortal:
         return fused
 
     def _word_by_word(self, write: Callable[..., None]) -> Callable[..., None]:
-        one = self._fused(lambda slot, word, value: write(slot, word, _WORD, value))
+        one = self._fused(lambda place, word, value: write(place, word, _WORD, value))
 
-        def words(slot: int, word: int, cut: Struct, *values: int | bytes) -> None:
+        def words(place: Place, word: int, cut: Struct, *values: int | bytes) -> None:
             for at, (value,) in enumerate(_WORD.iter_unpack(cut.pack(*values))):
-                one(slot, word + at, value)
+                one(place, word + at, value)
 
         return words

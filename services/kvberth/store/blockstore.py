@@ -120,15 +120,13 @@ class BlockStore:
         taken = self._book.take(layout, count)
         while len(taken) < count and self._make_room(layout, cut):
             taken += self._book.take(layout, count - len(taken))
-        deadline_ns = self._clock() + lasts_ns
-        granted = []
-        for slot in taken:
-            self._grants += 1
-            generation = self._book.grant(slot, holder, self._grants, deadline_ns)
+        deadline_ns, first = self._clock() + lasts_ns, self._grants + 1
+        self._grants += len(taken)
+        generations = self._book.grant(taken, holder, first, deadline_ns)
+        for slot, generation in zip(taken, generations, strict=True):
             self._held[slot] = _Held(generation, holder, deadline_ns)
-            granted.append((slot, generation, self._grants))
         self._store_fence()  # whoever hears of the grants must find the headers written
-        return granted
+        return list(zip(taken, generations, range(first, first + len(taken)), strict=True))
 
     def commit(self, slot: int, generation: int, holder: bytes, key: bytes, length: int) -> Outcome:
         """Publishes what the holder has copied into its slot; whatever the answer, the slot is not the holder's now."""
@@ -277,18 +275,17 @@ class BlockStore:
             return True, place
         return False, self._index.look(key)[1]  # damage, which is gone now
 
-    def _publish(self, entry: Entry, length: int, place: int) -> None:
+    def _publish(self, entry: Entry, length: int, at: int) -> None:
         memory, book, slot = self.memory, self._book, entry.slot
-        cut = book.slot_bytes(slot)
         del self._held[slot]
-        book.move(slot, SlotState.GRANTED, SlotState.COMMITTED)
-        value = checksum(memory.superblock.checksum, memory.data(slot, cut, length))
-        memory.set_words(slot, slots.KEY, slots.BODY, entry.key, entry.generation, length, value)
-        memory.set_word(slot, slots.LAST_USE, self._clock())
+        place = book.commit(slot)
+        kind = memory.superblock.checksum
+        value = checksum(kind, memory.data(slot, book.slot_bytes(slot), length)) if kind else 0
+        memory.put_words(place, slots.KEY, slots.BODY, entry.key, entry.generation, length, value)
+        memory.put_word(place, slots.LAST_USE, self._clock())
         self._store_fence()
-        book.move(slot, SlotState.COMMITTED, SlotState.PUBLISHED)
-        book.ledger.flow("published", cut)
-        self._index.insert(entry, place)
+        book.publish(slot, place)
+        self._index.insert(entry, at)
 
     def _intact(self, slot: int) -> bool:
         cut = self._book.slot_bytes(slot)

@@ -76,12 +76,12 @@ class Ledger:
         self._blocks[SlotState.FREE] += sign * count
         self._bytes[SlotState.FREE] += sign * slot_bytes * count
 
-    def move(self, old: SlotState, new: SlotState, slot_bytes: int) -> None:
-        """A slot goes from one state to another."""
-        self._blocks[old] -= 1
-        self._bytes[old] -= slot_bytes
-        self._blocks[new] += 1
-        self._bytes[new] += slot_bytes
+    def move(self, old: SlotState, new: SlotState, slot_bytes: int, count: int = 1) -> None:
+        """Slots go from one state to another."""
+        self._blocks[old] -= count
+        self._bytes[old] -= slot_bytes * count
+        self._blocks[new] += count
+        self._bytes[new] += slot_bytes * count
 
     def flow(self, name: str, slot_bytes: int) -> None:
         """A block came (`attached`, `published`) or went (`evicted`, `removed`)."""

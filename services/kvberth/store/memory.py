@@ -4,7 +4,7 @@ Every shared word is read and written as one item of a `memoryview` of 8-byte wo
 """
 
 from struct import Struct
-from typing import NamedTuple, Self
+from typing import Self
 
 from kvberth.store.errors import EpochEnded, Malformed
 from kvberth.store.layout import extents, leases, slots, superblock
@@ -27,13 +27,8 @@ _EPOCH, INDEX_SEQUENCE, ASLEEP, SESSION = 0, 2, 3, 4
 """Words of the worker's page: epoch (two words, 0: ended), index sequence (odd: being rebuilt), asleep, session."""
 
 
-class Place(NamedTuple):
-    """A header: the words of its arena with the number of its first one, and the bytes with its offset."""
-
-    words: memoryview
-    at: int
-    data: memoryview
-    offset: int
+Place = tuple[memoryview, int, memoryview, int]
+"""A header: the words of its arena with the number of its first one, and the bytes with its offset."""
 
 
 class StoreMemory:
@@ -101,18 +96,26 @@ class StoreMemory:
     # --- slots and extents --------------------------------------------------------------------------------------------
 
     def place(self, slot: int) -> Place:
+        """Where a header lies: for who reads or writes several of its words."""
         arena, inside = divmod(slot, self._slots_per_arena)
         offset = self._headers_at + inside * HEADER_BYTES
-        return Place(self._arena_words[arena], offset // 8, self.arenas[arena], offset)
+        return self._arena_words[arena], offset // 8, self.arenas[arena], offset
 
     def word(self, slot: int, word: int) -> int:
-        place = self.place(slot)
-        value: int = place.words[place.at + word]
+        words, at, _, _ = self.place(slot)
+        value: int = words[at + word]
         return value
 
     def set_word(self, slot: int, word: int, value: int) -> None:
-        place = self.place(slot)
-        place.words[place.at + word] = value
+        self.put_word(self.place(slot), word, value)
+
+    def put_word(self, place: Place, word: int, value: int) -> None:
+        """Writes a word of the header that lies there."""
+        place[0][place[1] + word] = value
+
+    def put_words(self, place: Place, word: int, cut: Struct, *values: int | bytes) -> None:
+        """Writes several words of the header that lies there by one call, in their order."""
+        cut.pack_into(place[2], place[3] + 8 * word, *values)
 
     def header(self, slot: int) -> SlotHeader:
         """Reads a whole header; raises Malformed."""
@@ -120,13 +123,8 @@ class StoreMemory:
         return slots.decode(self.arenas[arena], offset)
 
     def key(self, slot: int) -> bytes:
-        place = self.place(slot)
-        return bytes(place.data[place.offset : place.offset + slots.KEY_BYTES])
-
-    def set_words(self, slot: int, word: int, cut: Struct, *values: int | bytes) -> None:
-        """Writes several words of a header by one call, in their order."""
-        place = self.place(slot)
-        cut.pack_into(place.data, place.offset + 8 * word, *values)
+        _, _, data, offset = self.place(slot)
+        return bytes(data[offset : offset + slots.KEY_BYTES])
 
     def extent(self, extent: int) -> ExtentRecord:
         """Reads an extent's record; raises Malformed."""

@@ -79,9 +79,9 @@ class Reader:
         key, generation, slot, _ = entry
         if slot >= self._slots:
             return None
-        at = self.memory.place(slot)
-        found, now, length, check = slots.BODY.unpack_from(at.data, at.offset)
-        if at.words[at.at + slots.STATE] != _PUBLISHED or now != generation or found != key:
+        words, at, data, offset = self.memory.place(slot)
+        found, now, length, check = slots.BODY.unpack_from(data, offset)
+        if words[at + slots.STATE] != _PUBLISHED or now != generation or found != key:
             return None
         slot_bytes = self.memory.slot_bytes(slot)
         if not 0 < length <= slot_bytes or slot % self._per_extent * slot_bytes + length > self._extent_bytes:

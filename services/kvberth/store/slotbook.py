@@ -5,7 +5,7 @@ Each step writes the header in its order (docs/store.md) and the ledger at once.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -13,7 +13,7 @@ from kvberth.store.books import Ledger
 from kvberth.store.layout import slots
 from kvberth.store.layout.extents import ExtentRecord
 from kvberth.store.layout.slots import SlotState
-from kvberth.store.memory import StoreMemory
+from kvberth.store.memory import Place, StoreMemory
 from kvberth.store.space import ExtentUse
 
 
@@ -128,18 +128,38 @@ class SlotBook:
                 has.with_free.discard(extent)
         return taken
 
-    def grant(self, slot: int, holder: bytes, number: int, deadline_ns: int) -> int:
-        """Writes whose the slot is now; returns its new generation."""
+    def grant(self, taken: Sequence[int], holder: bytes, number: int, deadline_ns: int) -> list[int]:
+        """Writes whose these slots of one layout are now, the first with this number; returns their generations."""
         memory = self._memory
+        generations = []
+        for at, slot in enumerate(taken, number):
+            place = memory.place(slot)
+            generation = slots.after(place[0][place[1] + slots.GENERATION])
+            layout = self._lent[slot // self._per_extent].record.layout
+            memory.put_words(
+                place, slots.GENERATION, slots.GRANTED_BODY,
+                generation, 0, 0, holder, at, layout, 0, 1, deadline_ns, 0, 0,  # shard 0 of 1
+            )  # fmt: skip
+            memory.put_word(place, slots.STATE, SlotState.GRANTED)
+            generations.append(generation)
+        if taken:
+            self.ledger.move(SlotState.FREE, SlotState.GRANTED, self.slot_bytes(taken[0]), len(taken))
+        return generations
+
+    def commit(self, slot: int) -> Place:
+        """A granted slot is its holder's no more."""
+        place = self._memory.place(slot)
+        self._memory.put_word(place, slots.STATE, SlotState.COMMITTED)
+        return place
+
+    def publish(self, slot: int, place: Place) -> None:
+        """A committed slot, whose header is written, can be read from now on."""
         lent = self._lent[slot // self._per_extent]
-        generation = slots.after(memory.word(slot, slots.GENERATION))
-        memory.set_words(
-            slot, slots.GENERATION, slots.GRANTED_BODY,
-            generation, 0, 0, holder, number, lent.record.layout, 0, 1, deadline_ns, 0, 0,  # shard 0 of 1
-        )  # fmt: skip
-        memory.set_word(slot, slots.STATE, SlotState.GRANTED)
-        self.ledger.move(SlotState.FREE, SlotState.GRANTED, lent.slot_bytes)
-        return generation
+        self._memory.put_word(place, slots.STATE, SlotState.PUBLISHED)
+        lent.layout.by_age[slot] = None
+        lent.live += 1
+        self.ledger.move(SlotState.GRANTED, SlotState.PUBLISHED, lent.slot_bytes)
+        self.ledger.flow("published", lent.slot_bytes)
 
     def move(self, slot: int, old: SlotState, new: SlotState) -> None:
         """Changes the state of a slot, in its header and in the books."""
@@ -155,11 +175,14 @@ class SlotBook:
 
     def free(self, slot: int, old: SlotState) -> None:
         """Ends a slot's use: generation first, then its state."""
-        generation = self._memory.word(slot, slots.GENERATION)
-        self._memory.set_word(slot, slots.GENERATION, slots.ended(generation))
-        self.move(slot, old, SlotState.FREE)
-        extent = slot // self._per_extent
-        lent = self._lent[extent]
+        memory, extent = self._memory, slot // self._per_extent
+        lent, place = self._lent[extent], memory.place(slot)
+        if old is SlotState.PUBLISHED:
+            del lent.layout.by_age[slot]
+            lent.live -= 1
+        memory.put_word(place, slots.GENERATION, slots.ended(place[0][place[1] + slots.GENERATION]))
+        memory.put_word(place, slots.STATE, SlotState.FREE)
+        self.ledger.move(old, SlotState.FREE, lent.slot_bytes)
         lent.free[slot] = None
         lent.layout.with_free.add(extent)
 

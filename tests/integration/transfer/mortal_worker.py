@@ -45,8 +45,8 @@ def _begin_with_the_first_engine() -> None:
 
 if __name__ == "__main__":
     for owner, name in (
-        (StoreMemory, "set_word"),
-        (StoreMemory, "set_words"),
+        (StoreMemory, "put_word"),
+        (StoreMemory, "put_words"),
         (StoreMemory, "set_extent"),
         (WorkerRings, "grant"),
         (WorkerRings, "receipt"),

@@ -273,7 +273,7 @@ def test_an_entry_of_the_index_that_its_slot_denies_is_no_hit(store: BlockStore,
     put(store, 1)
     hit = reader.find(key_of(1))
     assert hit is not None
-    store.memory.set_words(hit.slot, slots.KEY, Struct("32s"), key_of(2))
+    store.memory.put_words(store.memory.place(hit.slot), slots.KEY, Struct("32s"), key_of(2))
     assert reader.find(key_of(1)) is None
     assert walk(store.memory).complaints
     assert not store.contains(key_of(1))
