@@ -3,7 +3,7 @@
 One thread calls it. It maps and copies nothing itself but for `put`, waits for nobody and is bounded by its memory.
 Time comes from the given clock (CLOCK_MONOTONIC, ns), which readers in other processes share.
 The worker's service calls, in turns, what nobody here does: `reap`, `expire`, `note_reads`, and `give_up` and
-`drop_holder` for its clients. Nobody calls `scrub` yet (docs/store.md, 5).
+`drop_holder` for its clients.
 """
 
 import time
@@ -58,6 +58,8 @@ class Scrubbed:
     checked: int
     corrupt: int
     more: bool
+    bytes: int = 0
+    """Of the slots that were checked."""
 
 
 class BlockStore:
@@ -215,9 +217,10 @@ class BlockStore:
         self._scrub_at = looked.stop % total
         published = [slot for slot in looked if self._book.is_published(slot)]
         bad = [slot for slot in published if not self._intact(slot)]
+        read = sum(self._book.slot_bytes(slot) for slot in published)
         self._book.ledger.corrupt += len(bad)
         self._end(bad, "removed")
-        return Scrubbed(len(published), len(bad), more=looked.stop < total)
+        return Scrubbed(len(published), len(bad), more=looked.stop < total, bytes=read)
 
     def answered(self, outcomes: Iterable[Outcome]) -> None:
         """Books the last word that was given on blocks."""

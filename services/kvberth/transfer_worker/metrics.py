@@ -36,6 +36,10 @@ def register_metrics(telemetry: Telemetry, read: Callable[[], Snapshot]) -> None
         told = now()
         return {"queued": told.queued, "granted": told.granted, "leased": told.leased, "budget": told.budget}
 
+    def corrupt() -> int:
+        books = now().books
+        return books.corrupt if books else 0
+
     each = telemetry.observe_each
     each("kvberth.store.slots", "Bytes of the store's slots by state.", "state", states, "By")
     each("kvberth.store.blocks", "Blocks that came and went since the worker's start.", "flow", flows("blocks"))
@@ -51,4 +55,6 @@ def register_metrics(telemetry: Telemetry, read: Callable[[], Snapshot]) -> None
     telemetry.observe(
         "kvberth.transfer.over.budget", "Looks that found more used than the budget.", lambda: now().over_budget
     )
+    telemetry.observe("kvberth.store.scrubbed", "Bytes compared with their checksums.", lambda: now().scrubbed)
+    telemetry.observe("kvberth.store.corrupt", "Blocks found to differ from them, and taken out.", corrupt)
     telemetry.observe("kvberth.store.faults", "Sentences of the books that do not hold.", lambda: len(now().faults))

@@ -33,6 +33,8 @@ class Snapshot:
     in_flight: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     over_budget: int = 0
+    scrubbed: int = 0
+    """Bytes read to compare them with their checksums, in this epoch."""
     data_bytes: int = 0
     """What the store can hold."""
     engines: Mapping[str, Counted] = field(default_factory=dict)

@@ -92,4 +92,6 @@ def worker_settings(settings: TransferWorkerSettings) -> WorkerSettings:
             directory / "vineyard.sock", directory / "store.json", settings.geometry, settings.checksum
         )
 
-    return WorkerSettings(directory, settings.budget, int(settings.grant_s * 1e9), open_store)
+    return WorkerSettings(
+        directory, settings.budget, int(settings.grant_s * 1e9), settings.scrub_mib_s << 20, open_store
+    )

@@ -24,6 +24,7 @@ from kvberth.store.rings import WorkerRings
 from kvberth.transfer_worker.admission import LEAST_SLOTS, Admission, Use
 from kvberth.transfer_worker.answers import Answer, Answers
 from kvberth.transfer_worker.member import Directory, Member, layout_of
+from kvberth.transfer_worker.scrubber import Scrubber
 
 BUSY_NS = 5_000_000_000
 """A client that has committed nothing for so long has two slots granted ahead, no more."""
@@ -40,6 +41,7 @@ class ServingSettings:
     directory: Path
     budget: int
     grant_ns: int
+    scrub_bytes_s: int = 0
 
 
 @dataclass
@@ -70,6 +72,7 @@ class Serving:
         self.epoch = memory.superblock.epoch
         self.admission = Admission(settings.budget, memory.geometry.data_bytes // 2)
         self.answers = Answers()
+        self.scrubber = Scrubber(self.store.scrub, settings.scrub_bytes_s, clock())
         self.members: dict[bytes, Member] = {}
         self.totals = totals
         self._settings = settings
@@ -204,9 +207,10 @@ class Serving:
         return bad
 
     def tend(self) -> None:
-        """What time brings: grants end, dying slots are freed."""
+        """What time brings: grants end, dying slots are freed, blocks are compared with their checksums."""
         self.store.expire()
         self.store.reap()
+        self.scrubber.tend(self._clock())
 
     def note_reads(self) -> None:
         """Makes the blocks young that are leased: a look at all leases, for now and then."""

@@ -55,6 +55,9 @@ class TransferWorkerSettings(ServiceSettings):
     budget_mib: int | None = Field(None, ge=1)
     """MiB that wait for slots or are granted, of all engines together. Default: 512, or an eighth of the store."""
 
+    scrub_mib_s: int = Field(8, ge=0, le=4096)
+    """MiB of blocks a second that are compared with their checksums. Default 8, for a thousandth of a core; 0: none."""
+
     grant_s: float = Field(30.0, ge=0.1, le=3600)
     """Seconds that an engine has for a copy. Default 30; then its slot is kept apart until it says that it ended."""
 

@@ -35,6 +35,7 @@ def snapshot_of(serving: Serving) -> Snapshot:
         in_flight=admitted - sum(outcomes.values()),
         refused=dict(totals.refused),
         over_budget=totals.over_budget,
+        scrubbed=serving.scrubber.bytes,
         data_bytes=data_bytes,
         engines=engines,
         faults=tuple(books.complaints(data_bytes)),

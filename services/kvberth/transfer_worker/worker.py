@@ -46,6 +46,7 @@ class WorkerSettings:
     directory: Path
     budget: int
     grant_ns: int
+    scrub_bytes_s: int
     open_store: Callable[[], VineyardMemory]
 
     @property
@@ -129,9 +130,8 @@ class Worker:
             return
         prover = Prover(held.check, held.question)
         try:
-            serving = Serving(
-                held.memory, ServingSettings(settings.directory, settings.budget, settings.grant_ns), self._totals
-            )
+            told = ServingSettings(settings.directory, settings.budget, settings.grant_ns, settings.scrub_bytes_s)
+            serving = Serving(held.memory, told, self._totals)
             _Epoch(serving, self._listener, prover, shared, self._show).run(self._closing)
         except EpochEnded as error:  # found by the prover in the middle of a turn, or by an earlier worker
             self._wait(f"{error}.", ())

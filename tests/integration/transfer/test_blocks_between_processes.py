@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.transfer_worker import TESTS, Engine, RunningWorker, running_engine, running_worker
+from support.transfer_worker import BLOCK, TESTS, Engine, RunningWorker, running_engine, running_worker
 from support.vineyardd import RunningVineyardd, running_vineyardd
 from support.waiting import until
 
@@ -213,3 +213,23 @@ async def stranger(socket: Path, blobs: list[str]) -> dict[str, object]:
         output, _ = await process.communicate()
     found: dict[str, object] = json.loads(output)
     return found
+
+
+async def test_a_block_that_differs_from_its_checksum_is_found_and_taken_out_before_anybody_reads_it(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_worker(directory, KVBERTH_SCRUB_MIB_S="256") as worker, running_engine(directory) as engine:
+        await engine.tell("connect")
+        assert await engine.tell("put", 0, 16) == {"STORED": 16}
+        await until(lambda: _is(worker, "kvberth_store_scrubbed", at_least=16 * BLOCK))
+        await engine.tell("damage", 5)
+        await until(lambda: _is(worker, "kvberth_store_corrupt", at_least=1))
+        told = await worker.metrics()
+        assert (told["kvberth_store_corrupt"], told["kvberth_store_blocks.removed"]) == (1, 1)
+        assert told["kvberth_store_faults"] == 0
+        assert await engine.tell("get", 5, 1) == {"found": 0, "right": 0, "wrong": 0}
+        assert (await engine.tell("get", 0, 16))["wrong"] == 0
+
+
+async def _is(worker: RunningWorker, name: str, at_least: float) -> bool:
+    return await worker.metric(name) >= at_least
