@@ -100,7 +100,7 @@ def test_every_object_that_is_rendered_is_there(admin: Kubectl, objects: list[di
     admin("get", "--filename", "-", stdin=yaml.safe_dump_all(objects))
 
 
-@pytest.mark.parametrize("overlay", ["ha", "nkeys", "ha-with-nkeys"])
+@pytest.mark.parametrize("overlay", ["ha", "nkeys", "ha-with-nkeys", "kind", "gpu"])
 def test_the_api_server_takes_every_object_of_the_other_overlays(admin: Kubectl, tmp_path: Path, overlay: str) -> None:
     folder = shutil.copytree(OVERLAY.parents[1], tmp_path / "k8s", ignore=shutil.ignore_patterns("keys"))
     keys(folder / "components" / "nkeys" / "keys")
@@ -113,7 +113,7 @@ def test_the_api_server_takes_every_object_of_the_other_overlays(admin: Kubectl,
     named = [one for one in yaml.safe_load_all(rendered) if one["metadata"]["name"] == "nats"]
     nats = [one for one in named if "replicas" in one.get("spec", {})]
     assert [(one["kind"], one["spec"]["replicas"]) for one in nats] == [
-        ("Deployment", 1) if overlay == "nkeys" else ("StatefulSet", 3)
+        ("StatefulSet", 3) if overlay.startswith("ha") else ("Deployment", 1)
     ]
 
 
