@@ -24,6 +24,7 @@ from kvberth.store.rings import WorkerRings
 from kvberth.transfer_worker.admission import LEAST_SLOTS, Admission, Use
 from kvberth.transfer_worker.answers import Answer, Answers
 from kvberth.transfer_worker.member import Directory, Member, layout_of
+from kvberth.transfer_worker.moment import Counted
 from kvberth.transfer_worker.scrubber import Scrubber
 
 BUSY_NS = 5_000_000_000
@@ -51,7 +52,7 @@ class Totals:
     admitted: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    departed: deque[tuple[Member, dict[Outcome, int]]] = field(default_factory=lambda: deque(maxlen=64))
+    departed: deque[tuple[str, Counted]] = field(default_factory=lambda: deque(maxlen=64))
     """The last clients that are gone, and what became of their blocks in the end."""
     over_budget: int = 0
     """How often more bytes were used than the budget has: never, unless something is broken."""
@@ -319,7 +320,7 @@ class Serving:
         self.totals.admitted += admitted
         outcomes[Outcome.CANCELLED] = outcomes.get(Outcome.CANCELLED, 0) + admitted - sum(outcomes.values())
         self.totals.outcomes.update(outcomes)
-        self.totals.departed.append((member, outcomes))
+        self.totals.departed.append((member.client.hex(), Counted(outcomes, member.before, member.slot_bytes)))
         self._free_held(member)
         self.admission.leave(member.client)
         self._directory.give_back(member.place)

@@ -17,7 +17,7 @@ def snapshot_of(serving: Serving) -> Snapshot:
     books, totals = serving.store.books(), serving.totals
     outcomes: Counter[Outcome] = Counter(totals.outcomes)
     admitted = totals.admitted
-    engines = {gone.client.hex(): Counted(became, gone.before, gone.slot_bytes) for gone, became in totals.departed}
+    engines = dict(totals.departed)
     for member in members:
         offered, became = member.counts()
         engines[member.client.hex()] = Counted(became, member.before, member.slot_bytes)

@@ -16,6 +16,7 @@ import structlog
 from kvberth.store import control, locks
 from kvberth.store.control import Bye, Done, Hello, Message, Register, Wait, Wake
 from kvberth.store.errors import EpochEnded, Malformed, StoreError, StoreInUse
+from kvberth.store.remains import Remains
 from kvberth.store.vineyard_memory import VineyardMemory, epoch_at
 from kvberth.transfer_worker.listener import Connection, Listener, malformed
 from kvberth.transfer_worker.moment import Snapshot
@@ -62,6 +63,7 @@ class Worker:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kvberth transfer worker")
         self._totals = Totals()
+        self._remains = Remains(b"", [])
         self.snapshot = Snapshot(complaint="The worker has just started.")
         self.failed: BaseException | None = None
         """Why the thread ended by itself, which it never should."""
@@ -91,6 +93,7 @@ class Worker:
             self.failed = error
         finally:
             self._listener.close()
+            self._remains.close()
 
     def _find(self) -> VineyardMemory | None:
         """The store of the daemon that lives now; None: not yet. The memory of old clients must be gone first."""
@@ -98,6 +101,7 @@ class Worker:
             epoch = epoch_at(self._settings.daemon)
             waited_for = locks.others_held(self._settings.directory, epoch)
             if not waited_for:
+                self._clear_away(epoch)
                 held = self._settings.open_store()
                 _log.info("the store is open", epoch=epoch.hex(), made=held.made)
                 return held
@@ -107,6 +111,12 @@ class Worker:
         except (VineyardError, StoreError) as error:
             self._wait(f"There is no store: {error}.", ())
         return None
+
+    def _clear_away(self, epoch: bytes) -> None:
+        """Frees the memory of the last store before the next one is touched, unless its daemon lives."""
+        if self._remains.epoch != epoch:
+            self._remains.free()
+        self._remains.close()
 
     def _wait(self, complaint: str, waited_for: tuple[str, ...]) -> None:
         if complaint != self.snapshot.complaint:
@@ -138,8 +148,8 @@ class Worker:
         finally:
             self._listener.watch(None)
             prover.close()
-            for blob in shared:
-                os.close(blob.fd)
+            self._remains.close()
+            self._remains = Remains(held.memory.superblock.epoch, shared)
             for connection in list(self._listener.connections):
                 self._listener.end(connection)
         if prover.ended:
