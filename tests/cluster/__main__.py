@@ -11,7 +11,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from tests.cluster import left, names, without
+from tests.cluster import blocks, left, names, without
 from tests.cluster.settings import REPOSITORY, Settings
 
 KVBERTH = "localhost/kvberth:0.1.0"
@@ -42,6 +42,7 @@ def main() -> int:
     try:
         install(settings)
         failed = tell(settings)
+        failed |= pay(settings)
         unmeasured = measure(settings)
     finally:
         wrong = uninstall(kubectl, before)
@@ -95,6 +96,14 @@ def tell(settings: Settings) -> bool:
         check=False,
     )
     return told.returncode != 0
+
+
+def pay(settings: Settings) -> bool:
+    """Show who pays for blocks; whether that failed."""
+    if not settings.blocks:
+        say("SKIPPED: who pays for blocks, since KVBERTH_TEST_BLOCKS is 0")
+        return False
+    return blocks.main() != 0
 
 
 def measure(settings: Settings) -> bool:

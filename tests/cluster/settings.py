@@ -27,6 +27,8 @@ class Settings:
     """The API server's audit log, where this machine can read it."""
     scenarios: list[Path]
     time_factor: str
+    blocks: bool
+    """Whether it is shown who pays for blocks, which takes minutes and 2 GiB of memory."""
     moves: int
     """How often the engine is moved, by kvberth and by a bare PATCH, to measure both; 0: not at all."""
 
@@ -51,5 +53,6 @@ class Settings:
             audit=Path(audit) if audit else None,
             scenarios=[Path(path) for path in shlex.split(told)] or every,
             time_factor=os.environ.get("KVBERTH_TEST_TIME_FACTOR", "0.02"),
+            blocks=os.environ.get("KVBERTH_TEST_BLOCKS", "1") != "0",
             moves=moves,
         )
