@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from struct import Struct
 
+from kvberth.store.layout import slots
 from kvberth.store.memory import Place, StoreMemory
-
-_WORD = Struct("=Q")
 
 
 class Killed(Exception):  # noqa: N818 - what happened to the worker
@@ -15,15 +13,19 @@ class Killed(Exception):  # noqa: N818 - what happened to the worker
 
 @dataclass
 class Mortal:
-    """Lets the worker write so many words more; then it is killed before the next one. None: it lives."""
+    """Lets the worker write so many words more; then it is killed before the next one. None: it lives.
+
+    Words that are copied together come in any order, here the first or the last one first.
+    """
 
     memory: StoreMemory
     left: int | None = None
+    backwards: bool = False
 
     def __post_init__(self) -> None:
         for name in ("put_word", "set_extent"):
             setattr(self.memory, name, self._fused(getattr(self.memory, name)))
-        self.memory.put_words = self._word_by_word(self.memory.put_words)
+        self.memory.put_body = self._word_by_word(self.memory.put_body)
 
     def _fused(self, write: Callable[..., None]) -> Callable[..., None]:
         def fused(*arguments: object) -> None:
@@ -36,10 +38,12 @@ class Mortal:
         return fused
 
     def _word_by_word(self, write: Callable[..., None]) -> Callable[..., None]:
-        one = self._fused(lambda place, word, value: write(place, word, _WORD, value))
+        one = self._fused(write)
 
-        def words(place: Place, word: int, cut: Struct, *values: int | bytes) -> None:
-            for at, (value,) in enumerate(_WORD.iter_unpack(cut.pack(*values))):
-                one(place, word + at, value)
+        def words(place: Place, word: int, body: bytes) -> None:
+            each = range(0, len(body), 8)
+            assert {slots.GENERATION, slots.STATE}.isdisjoint(word + at // 8 for at in each)
+            for at in reversed(each) if self.backwards else each:
+                one(place, word + at // 8, body[at : at + 8])
 
         return words

@@ -1,6 +1,8 @@
 """A small store in plain memory of this process: the same bytes as on Vineyard, made in a millisecond."""
 
 import hashlib
+import mmap
+from pathlib import Path
 
 from kvberth.store.layout.geometry import PAGE, Geometry
 from kvberth.store.layout.superblock import Checksum, Superblock
@@ -26,6 +28,15 @@ def small_memory(geometry: Geometry = SMALL, checksum: Checksum = Checksum.XXH3_
     arenas = tuple(memoryview(bytearray(b"\xa5" * geometry.arena_bytes)) for _ in range(geometry.arenas))
     block = Superblock(EPOCH, tuple(range(geometry.arenas)), geometry, checksum, 1)
     return StoreMemory.format(block, index, arenas)
+
+
+def small_file(path: str) -> tuple[memoryview, tuple[memoryview, ...]]:
+    """Index and arenas of a small store, one behind the other in a file, for several processes."""
+    arenas = [SMALL.index_bytes + number * SMALL.arena_bytes for number in range(SMALL.arenas)]
+    with Path(path).open("r+b") as file:
+        file.truncate(arenas[-1] + SMALL.arena_bytes)
+        whole = memoryview(mmap.mmap(file.fileno(), 0))
+    return whole[: SMALL.index_bytes], tuple(whole[start : start + SMALL.arena_bytes] for start in arenas)
 
 
 def key_of(number: int) -> bytes:

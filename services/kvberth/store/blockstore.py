@@ -284,7 +284,8 @@ class BlockStore:
         place = book.commit(slot)
         kind = memory.superblock.checksum
         value = checksum(kind, memory.data(slot, book.slot_bytes(slot), length)) if kind else 0
-        memory.put_words(place, slots.KEY, slots.BODY, entry.key, entry.generation, length, value)
+        memory.put_body(place, slots.KEY, entry.key)  # the generation is the grant's, and stays
+        memory.put_body(place, slots.LENGTH, slots.MEASURE.pack(length, value))
         memory.put_word(place, slots.LAST_USE, self._clock())
         self._store_fence()
         book.publish(slot, place)

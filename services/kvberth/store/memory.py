@@ -1,9 +1,9 @@
 """The store's memory as this process maps it: words, headers and bytes by their numbers. Owns no mapping.
 
-Every shared word is read and written as one item of a `memoryview` of 8-byte words: never torn (decision 10).
+Every shared word that somebody may look at meanwhile is read and written as one item of a `memoryview` of 8-byte
+words: never torn (decision 10). `pack_into` writes none of them: it fills its whole range with zeros first.
 """
 
-from struct import Struct
 from typing import Self
 
 from kvberth.store.errors import EpochEnded, Malformed
@@ -113,9 +113,10 @@ class StoreMemory:
         """Writes a word of the header that lies there."""
         place[0][place[1] + word] = value
 
-    def put_words(self, place: Place, word: int, cut: Struct, *values: int | bytes) -> None:
-        """Writes several words of the header that lies there by one call, in their order."""
-        cut.pack_into(place[2], place[3] + 8 * word, *values)
+    def put_body(self, place: Place, word: int, body: bytes) -> None:
+        """Copies words of the header that lies there, in no order: neither its generation nor its state."""
+        at = place[3] + 8 * word
+        place[2][at : at + len(body)] = body
 
     def header(self, slot: int) -> SlotHeader:
         """Reads a whole header; raises Malformed."""

@@ -136,10 +136,9 @@ class SlotBook:
             place = memory.place(slot)
             generation = slots.after(place[0][place[1] + slots.GENERATION])
             layout = self._lent[slot // self._per_extent].record.layout
-            memory.put_words(
-                place, slots.GENERATION, slots.GRANTED_BODY,
-                generation, 0, 0, holder, at, layout, 0, 1, deadline_ns, 0, 0,  # shard 0 of 1
-            )  # fmt: skip
+            body = slots.GRANTED_BODY.pack(0, 0, holder, at, layout, 0, 1, deadline_ns, 0, 0)  # shard 0 of 1
+            memory.put_body(place, slots.LENGTH, body)
+            memory.put_word(place, slots.GENERATION, generation)
             memory.put_word(place, slots.STATE, SlotState.GRANTED)
             generations.append(generation)
         if taken:

@@ -46,7 +46,7 @@ def _begin_with_the_first_engine() -> None:
 if __name__ == "__main__":
     for owner, name in (
         (StoreMemory, "put_word"),
-        (StoreMemory, "put_words"),
+        (StoreMemory, "put_body"),
         (StoreMemory, "set_extent"),
         (WorkerRings, "grant"),
         (WorkerRings, "receipt"),

@@ -1,7 +1,6 @@
 """The store on memory of this process, step by step."""
 
 from dataclasses import dataclass
-from struct import Struct
 
 import pytest
 
@@ -273,7 +272,7 @@ def test_an_entry_of_the_index_that_its_slot_denies_is_no_hit(store: BlockStore,
     put(store, 1)
     hit = reader.find(key_of(1))
     assert hit is not None
-    store.memory.put_words(store.memory.place(hit.slot), slots.KEY, Struct("32s"), key_of(2))
+    store.memory.put_body(store.memory.place(hit.slot), slots.KEY, key_of(2))
     assert reader.find(key_of(1)) is None
     assert walk(store.memory).complaints
     assert not store.contains(key_of(1))

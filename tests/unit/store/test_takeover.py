@@ -19,9 +19,9 @@ MORE_THAN_ALL_WRITES = 2000
 class Day:
     """One worker at work, and what others heard of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, backwards: bool = False) -> None:
         self.memory = small_memory()
-        self.mortal = Mortal(self.memory)
+        self.mortal = Mortal(self.memory, backwards=backwards)
         self.stored: set[bytes] = set()
         self.offered: set[bytes] = set()
         self.granted: list[tuple[int, int]] = []
@@ -86,12 +86,13 @@ def writes_of(day: Day) -> int:
     return MORE_THAN_ALL_WRITES - day.mortal.left
 
 
+@pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("part", range(4))
-def test_a_worker_that_is_killed_before_any_write_loses_nothing_it_promised(part: int) -> None:
+def test_a_worker_that_is_killed_before_any_write_loses_nothing_it_promised(part: int, backwards: bool) -> None:
     writes = writes_of(Day())
     assert writes > 80
     for left in range(part, writes, 4):
-        day = Day()
+        day = Day(backwards=backwards)
         day.mortal.left = left
         with pytest.raises(Killed):
             day.work()

@@ -22,10 +22,12 @@ KEY, GENERATION, LENGTH, CHECKSUM, HOLDER, GRANT, LAYOUT, SHARD, DEADLINE, LAST_
 _HEADER = struct.Struct("=32sQQQ16sQQIIQQQQ")
 BODY = struct.Struct("=32sQQQ")
 """Key, generation, length and checksum: what a reader looks at."""
-GRANTED_BODY = struct.Struct("=QQQ16sQQIIQQQ")
-"""From the generation on, all that a grant writes: generation, length, checksum, holder, …, next slot."""
+MEASURE = struct.Struct("=QQ")
+"""Length and checksum."""
+GRANTED_BODY = struct.Struct("=QQ16sQQIIQQQ")
+"""What a grant writes before the generation: length, checksum, holder, …, next slot."""
 assert _HEADER.size == 8 * WORDS
-assert 8 * GENERATION + GRANTED_BODY.size == 8 * STATE
+assert 8 * LENGTH + GRANTED_BODY.size == 8 * STATE
 
 
 class SlotState(IntEnum):
