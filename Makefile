@@ -35,6 +35,7 @@ unit: .venv/dev.stamp ## Pure tests
 # $(call beside_others,HOW MANY AT A TIME,ARGUMENTS)
 define beside_others
 @$(PYTEST) -q -n $(1) $(2) || { \
+	test $$? -eq 1 || exit 2; \
 	echo '== what failed beside others, again, alone (a test that is named here and passes is a defect, too: find what it depends on)'; \
 	$(PYTEST) -v --last-failed --last-failed-no-failures none $(2); }
 endef

@@ -122,7 +122,7 @@ class Connection(Background):
         self._metrics.count("errors", type(error).__name__)
         text = f"{type(error).__name__}: {error}"
         # Who is not let in is told why and then cut off: in one try the reason is read, in the next only the cut.
-        if self._last_error and isinstance(error, ConnectionResetError):
+        if "uthorization" in self._last_error and isinstance(error, ConnectionResetError):
             return
         if text != self._last_error:  # an absent server is reported twice a second
             self._last_error = text

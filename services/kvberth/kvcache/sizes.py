@@ -40,12 +40,7 @@ def cache_size(block: CacheBlock, fields: KVCacheFields, findings: Findings) -> 
     if block.memory is None:
         findings.defaults.append(f"memory {DEFAULT_MEMORY}, since the manifest names none")
     limit = _memory(block.memory, findings)
-    store = limit - _headroom(limit, fields.memory)
-    if store < MIN_STORE_BYTES and limit >= MIN_MEMORY_BYTES:
-        problem = f"leaves {format_bytes(max(store, 0))} of {format_bytes(limit)} to the store"
-        findings.complain("spec.memory", problem, f"leave at least {format_bytes(MIN_STORE_BYTES)} to it")
-    if block.shared is not None:
-        store = _asked_store(block.shared, limit, store, findings)
+    store = _store(block, fields, limit, findings)
     size = CacheSize(
         parse_cpu(block.cpu.text if block.cpu else DEFAULT_CPU),
         limit,
@@ -59,6 +54,17 @@ def cache_size(block: CacheBlock, fields: KVCacheFields, findings: Findings) -> 
         named = block.shared.field if block.shared is not None else "spec.memory"
         findings.notes.append(f"{named} has no effect beside spec.blockStore, from which the sizes follow")
     return _with_block_store(size, fields.block_store.size, findings)
+
+
+def _store(block: CacheBlock, fields: KVCacheFields, limit: int, findings: Findings) -> int:
+    """Return the bytes of the daemon's store, as long as no store of blocks decides them."""
+    if fields.block_store is not None:
+        return limit - _headroom(limit, None)
+    store = limit - _headroom(limit, fields.memory)
+    if store < MIN_STORE_BYTES and limit >= MIN_MEMORY_BYTES:
+        problem = f"leaves {format_bytes(max(store, 0))} of {format_bytes(limit)} to the store"
+        findings.complain("spec.memory", problem, f"leave at least {format_bytes(MIN_STORE_BYTES)} to it")
+    return store if block.shared is None else _asked_store(block.shared, limit, store, findings)
 
 
 def _with_block_store(size: CacheSize, asked: str, findings: Findings) -> CacheSize:

@@ -321,6 +321,14 @@ def test_a_block_store_splits_the_memory_between_its_two_processes_and_never_dou
     assert (plain.size.block_bytes, plain.size.worker_bytes) == (0, 0)
 
 
+def test_what_has_no_effect_beside_a_block_store_is_not_judged_either(spec_of: Any) -> None:
+    told = {"cacheSpec": {"memory": "2Gi"}, "memory": {"reserve": "2Gi"}}
+    assert [one.field for one in spec_of(spec=first(**told)).complaints] == ["spec.memory"]
+    beside = spec_of(spec=first(**told, blockStore={"size": "64Mi"}))
+    assert beside.complaints == ()
+    assert any(note.startswith("spec.memory has no effect beside spec.blockStore") for note in beside.notes)
+
+
 def test_each_pool_splits_its_own_memory(spec_of: Any) -> None:
     pools = [{"name": "a"}, {"name": "b", "resources": {"limits": {"memory": "256Mi"}}}]
     spec = spec_of(spec=first(cacheSpec={"memory": "1Gi"}, blockStore={"size": "64Mi"}, pools=pools))

@@ -9,6 +9,8 @@ _MOST_BYTES = 64 * 1024
 async def asked(port: int | None, path: str) -> tuple[int, bytes]:
     """Give the status and the first bytes of the body of what a process answers on 127.0.0.1.
 
+    The body ends at its Content-Length, else with the connection: an engine may keep that open.
+
     Raises:
         OSError: it does not answer within a second; or this process can't ask.
         ValueError: what it says is no HTTP.
@@ -20,8 +22,18 @@ async def asked(port: int | None, path: str) -> tuple[int, bytes]:
             words = (await reader.readline()).split(b" ")
             if len(words) < 2:
                 raise ValueError("a first line without a status")
-            while (await reader.readline()).strip():
-                pass
-            return int(words[1]), await reader.read(_MOST_BYTES)
+            length = _MOST_BYTES
+            while header := (await reader.readline()).strip():
+                name, _, value = header.partition(b":")
+                if name.lower() == b"content-length":
+                    length = min(int(value), _MOST_BYTES)
+            return int(words[1]), await _up_to(reader, length)
         finally:
             writer.transport.abort()
+
+
+async def _up_to(reader: asyncio.StreamReader, length: int) -> bytes:
+    try:
+        return await reader.readexactly(length)
+    except asyncio.IncompleteReadError as cut:
+        return cut.partial
