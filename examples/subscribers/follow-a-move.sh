@@ -25,10 +25,14 @@ function leads_to_root(id, steps) { for (; steps < 20 && id != ""; steps++) { if
     kind[id] = type; at[id] = time; cause[id] = because; source[id] = who[3]
     name = field("pod_name"); if (name == "") name = field("name"); if (name == "") name = field("cache"); if (name == "") name = field("kvcache")
     text[id] = join(name, field("node") field("to"), field("state"), field("incarnation"), /"ready":true/ ? "answering" : "")
-    if (type == "kvberth.pod.scheduled.v1" && /"role":"engine"/ && !/"deleting":true/ && time > newest) { root = id; newest = time }
+    pod = field("uid")
+    if (type == "kvberth.pod.scheduled.v1" && /"role":"engine"/ && !/"deleting":true/ && (!(pod in bound) || time < bound[pod])) {
+        binding[pod] = id; bound[pod] = time # what is said of it again, at its gate for one, is no binding
+    }
     because = ""
 }
 END {
+    for (pod in bound) if (bound[pod] > newest) { root = binding[pod]; newest = bound[pod] }
     for (id in kind) if (leads_to_root(id, 0) && kind[id] == "kvberth.socket.ready.v1") complete = 1
     if (!complete) exit 1
     for (id in kind) if (leads_to_root(id, 0)) {

@@ -44,8 +44,8 @@ class Said:
 
     @property
     def binds_an_engine(self) -> bool:
-        """Whether an engine's pod was bound to a node just now."""
-        scheduled = self.type == "kvberth.pod.scheduled.v1"
+        """Whether an engine's pod was bound to a node just now; what is said of it again, at its gate, has a cause."""
+        scheduled = self.type == "kvberth.pod.scheduled.v1" and self.cause is None
         return scheduled and self.body["role"] == "engine" and not self.body["deleting"]
 
     def text(self) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,9 @@ from kvberth.bare.stack.layout import Address
 from scenario.world import KVCACHE, REPOSITORY, World, world
 from support.nats import nats_server
 
+SHELL = REPOSITORY / "examples" / "subscribers" / "follow-a-move.sh"
+RECORDED = Path(__file__).parent / "recorded"
+"""What the NATS CLI 0.5 printed of a move of an engine with a gate: its `pod.scheduled` is said three times."""
 FOLLOW = REPOSITORY / "examples" / "subscribers" / "follow_a_move.py"
 PAGE = REPOSITORY / "docs" / "events.md"
 LINE_WITHIN_S = 20.0
@@ -89,3 +93,16 @@ async def failing(url: str, *arguments: str) -> tuple[int | None, str]:
     async with program(url, str(FOLLOW), *arguments) as follower, asyncio.timeout(LINE_WITHIN_S):
         _, complaints = await follower.communicate()
     return follower.returncode, complaints.decode()
+
+
+def test_the_shell_example_begins_with_the_binding_and_not_with_what_is_said_of_it_again(tmp_path: Path) -> None:
+    nats = tmp_path / "nats"
+    nats.write_text(f'#!/bin/sh\ncat "{RECORDED}/$3.txt"\n')  # as it is called: nats sub --stream STREAM …
+    nats.chmod(0o755)
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    told = subprocess.run(["sh", SHELL, "0"], env=env, capture_output=True, text=True, check=False, timeout=30)
+    assert (told.returncode, told.stderr) == (0, "")
+    steps = [line.split()[3] for line in told.stdout.splitlines()]
+    assert steps[:2] == ["kvberth.pod.scheduled.v1", "kvberth.want.engine.v1"]
+    assert steps.count("kvberth.pod.scheduled.v1") == 3
+    assert "kvberth.socket.ready.v1" in steps
