@@ -3,6 +3,7 @@
 Pure, and never raises, whatever the object is. What needs more than the schema is `normalise`'s to say.
 """
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
@@ -21,6 +22,7 @@ _WORKLOADS: Final[dict[str, type[Workload]]] = {"Deployment": Deployment, "State
 _MODELS: Final[dict[str, type[BaseModel]]] = {"KVCache": KVCacheManifest, **_WORKLOADS}
 _VERSIONS: Final = {"KVCache": API_VERSION, "Deployment": "apps/v1", "StatefulSet": "apps/v1"}
 _SPELLINGS: Final = {spelling: kind for kind in _MODELS for spelling in (kind.lower(), f"{kind.lower()}s")}
+_ALIKE: Final = 0.85
 # Where these kinds have lived, or are written by mistake; other groups have kinds of the same name of their own.
 _WORKLOAD_GROUPS: Final = frozenset({"apps", "app", "extensions", ""})
 
@@ -30,13 +32,23 @@ def kind_of(raw: Mapping[str, Any]) -> Kind | None:
     if not isinstance(raw, Mapping):
         return None
     kind, version = raw.get("kind"), raw.get("apiVersion")
-    meant = _SPELLINGS.get(kind.lower().replace("-", "").replace("_", "")) if isinstance(kind, str) else None
+    group = version.rpartition("/")[0].lower() if isinstance(version, str) else ""
+    meant = _meant(kind, group) if isinstance(kind, str) else None
     if meant is None:
         return None
-    group = version.rpartition("/")[0].lower() if isinstance(version, str) else ""
     if meant != "KVCache" and group not in _WORKLOAD_GROUPS:
         return None
     return meant  # type: ignore[return-value]  # the keys of _MODELS are the kinds
+
+
+def _meant(kind: str, group: str) -> str | None:
+    word = kind.lower().replace("-", "").replace("_", "")
+    if word in _SPELLINGS:
+        return _SPELLINGS[word]
+    # In a group where the kind lives, a word that is nearly its name is a slip; elsewhere it is somebody's own kind.
+    close = difflib.get_close_matches(word[:64], list(_SPELLINGS), n=1, cutoff=_ALIKE)
+    meant = _SPELLINGS[close[0]] if close else None
+    return meant if meant is not None and _group(_VERSIONS[meant]) == group else None
 
 
 def door_complaints(raw: Mapping[str, Any]) -> list[Complaint]:

@@ -39,6 +39,26 @@ def fields(raw: object) -> list[str]:
     return [complaint.field for complaint in door_complaints(raw)]
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "meant"),
+    [
+        ("orchestration.aibrix.ai/v1alpha1", "KVCahce", "KVCache"),
+        ("orchestration.aibrix.ai/v1alpha1", "StormService", None),
+        ("apps/v1", "Deploymnet", "Deployment"),
+        ("apps/v1", "StatfulSets", "StatefulSet"),
+        ("apps/v1", "DaemonSet", None),
+        ("apps/v1", "ReplicaSet", None),
+        ("example.org/v1", "Deploymnet", None),
+        ("v1", "KVCach", None),
+    ],
+)
+def test_a_slip_in_a_kind_is_told_where_the_kind_lives(version: str, kind: str, meant: str | None) -> None:
+    raw = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}}
+    assert kind_of(raw) == meant
+    told = [(one.problem, one.remedy) for one in door_complaints(raw) if one.field == "kind"]
+    assert told == ([(f"the text '{kind}' is no kind", f"write {meant}")] if meant else [])
+
+
 def test_a_plain_engine_is_let_in() -> None:
     assert door_complaints(ENGINE) == []
 
