@@ -11,13 +11,16 @@ import hashlib
 import mmap
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,68 +28,177 @@ import numpy as np
 
 from benchmarks.results import Result, append, machine
 from kvberth.client import Client, Outcome, Ticket
-from kvberth.vineyard import find_vineyardd
+from kvberth.vineyard import BlockingClient, find_vineyardd
 
 MIB = 1 << 20
-BLOCK, BLOCKS, ROUNDS, LAYERS = 2 * MIB, 64, 5, 16
+ROUNDS, LAYERS = 5, 16
+TOTAL, BLOCK = 128 * MIB, 2 * MIB
+SIZES = {"256k": MIB // 4, "640k": 640 * 1024, "": BLOCK, "16m": 16 * MIB}
 BATCH = 16
+ARENA_MIB = 520
 SATURATED_S = 3.0
 LIMIT_S = 30.0
 Array = np.ndarray
 
 
+Measure = Callable[[Path, int, "Told"], Iterator[Result]]
+
+
 def main() -> None:
-    """Measure, print, append; the first round of each is cold and does not count."""
+    """Measure, print, append; the first round of each is cold and does not count.
+
+    Each size has a store of its own: layouts in one store would take each other's room.
+    """
     for checksums in (False, True):
-        for result in asyncio.run(measured(checksums=checksums)):
-            sys.stdout.write(f"{append(result)}\n")
+        for name, size in SIZES.items():
+            show(partial(of_a_size, name=name), Told(size, checksums))
+        show(paged, Told(BLOCK, checksums))
+    show(blob_per_block, Told(BLOCK, checksums=False))
 
 
-async def measured(*, checksums: bool) -> list[Result]:
+def show(measure: Measure, told: "Told") -> None:
+    for result in asyncio.run(measured(measure, told)):
+        sys.stdout.write(f"{append(result)}\n")
+        sys.stdout.flush()
+
+
+async def measured(measure: Measure, told: "Told") -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="kvb-", dir="/tmp") as name:
-        async with cache(Path(name), checksums=checksums):
-            return await asyncio.to_thread(lambda: list(measure(Path(name), checksums=checksums)))
+        async with cache(Path(name), checksums=told.checksums) as worker:
+            return await asyncio.to_thread(lambda: list(measure(Path(name), worker, told)))
 
 
-def measure(directory: Path, *, checksums: bool) -> Iterator[Result]:
-    """Contiguous blocks in one go and in batches, one block alone, and paged blocks in batches."""
-    suffix = "_checksum" if checksums else ""
-    context = about(checksums=checksums)
+class Told(NamedTuple):
+    """Names results, and says on what they depend."""
 
-    def told(name: str, value: float, unit: str = "of a plain copy") -> Result:
-        return Result(name=name + suffix, value=value, unit=unit, context=context)
+    size: int
+    checksums: bool
 
-    plain = [np.random.default_rng(1).integers(0, 255, (BLOCKS, BLOCK), dtype=np.uint8)]
-    with Engine(directory, plain, range(BLOCKS)) as engine:
-        for name, value in engine.ratios(BLOCKS).items():
-            yield told(name, value)
-        for name, value in engine.ratios(BATCH).items():
-            yield told(f"{name}_batch16", value)
-        extra, offer = engine.alone()
-        yield told("put_receipt_extra_us", extra, "us")
-        yield told("submit_us", offer, "us")
-        p99, refused = engine.saturated()
-        yield told("submit_p99_us", p99, "us")
-        yield told("saturation_refused", refused, "of what was offered")
+    def __call__(self, name: str, value: float, unit: str = "of a plain copy") -> Result:
+        context = {**machine(), "checksums": self.checksums, "block_bytes": self.size, "blocks": TOTAL // self.size}
+        return Result(name=name + "_checksum" * self.checksums, value=value, unit=unit, context=context)
+
+
+def of_a_size(directory: Path, worker: int, told: Told, name: str) -> Iterator[Result]:
+    """All blocks in one go; more with the usual size."""
+    with Engine(directory, [contiguous(told.size)]) as engine:
+        spent, offered = cpu_of(worker), engine.offered
+        for what, value in engine.ratios(engine.count).items():
+            yield told(f"{what}_{name}".rstrip("_"), value)
+        if told.size == BLOCK:
+            yield told("worker_us_per_block", (cpu_of(worker) - spent) / (engine.offered - offered) * 1e6, "us")
+            yield from of_two_mib(engine, told)
+            time.sleep(1.5)
+            spent = cpu_of(worker)
+            time.sleep(2.0)
+            yield told("worker_idle", (cpu_of(worker) - spent) / 2.0 * 1e3, "ms of CPU a second")
+
+
+def paged(directory: Path, _worker: int, told: Told) -> Iterator[Result]:
+    """Blocks whose pieces lie in 32 arrays, in no order."""
     piece = BLOCK // (2 * LAYERS)
-    paged = [np.random.default_rng(at).integers(0, 255, (2, BLOCKS, piece), dtype=np.uint8) for at in range(LAYERS)]
-    shuffled = [int(block) for block in np.random.default_rng(7).permutation(BLOCKS)]
-    with Engine(directory, [layer[part] for layer in paged for part in (0, 1)], shuffled) as engine:
-        for name, value in engine.ratios(BATCH).items():
-            yield told(f"client_{name}_paged16", value)
+    layers = [np.random.default_rng(at).integers(0, 255, (2, TOTAL // BLOCK, piece), np.uint8) for at in range(LAYERS)]
+    with Engine(directory, [layer[part] for layer in layers for part in (0, 1)], shuffled=True) as engine:
+        for what, value in engine.ratios(BATCH).items():
+            yield told(f"client_{what}_paged16", value)
+
+
+def of_two_mib(engine: "Engine", told: Told) -> Iterator[Result]:
+    """What is measured with blocks of the usual size only."""
+    for what, value in engine.ratios(BATCH).items():
+        yield told(f"{what}_batch16", value)
+    with busy_interpreter():
+        for what, value in engine.ratios(BATCH).items():
+            yield told(f"client_{what}_busy", value)
+    with busy_core():
+        for what, value in engine.ratios(BATCH).items():
+            yield told(f"{what}_core_busy", value)
+    extra, offer = engine.alone()
+    yield told("put_receipt_extra_us", extra, "us")
+    yield told("submit_us", offer, "us")
+    p99, refused = engine.saturated()
+    yield told("submit_batch16_p99_us", p99, "us")
+    yield told("saturation_refused", refused, "of what was offered")
+
+
+def contiguous(size: int) -> Array:
+    return np.random.default_rng(1).integers(0, 255, (TOTAL // size, size), dtype=np.uint8)
+
+
+@contextmanager
+def busy_interpreter() -> Iterator[None]:
+    """Another thread of this process runs Python all the time."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """Another process keeps one core busy."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def blob_per_block(directory: Path, _worker: int, told: Told) -> Iterator[Result]:
+    """What a blob of Vineyard for each block costs, by our own client of the daemon: create, copy, seal; get, copy."""
+    blocks, into = contiguous(BLOCK)[:32], np.zeros((32, BLOCK), np.uint8)
+    plain = shared(blocks.size).reshape(blocks.shape)
+    found: dict[str, list[float]] = defaultdict(list)
+    with BlockingClient.connect(directory / "vineyard.sock") as client:
+        for _ in range(ROUNDS):
+            blobs: list[int] = []
+
+            def put(blobs: list[int] = blobs) -> None:
+                for block in blocks:
+                    blob = client.create(BLOCK)
+                    np.copyto(np.frombuffer(blob.buffer, np.uint8), block)
+                    client.seal(blob.object_id)
+                    blobs.append(blob.object_id)
+
+            def get(blobs: list[int] = blobs) -> None:
+                for at, blob in enumerate(blobs):
+                    np.copyto(into[at], np.frombuffer(client.get(blob), np.uint8))
+
+            for name, step, ends in (("put", put, (plain, blocks)), ("get", get, (into, plain))):
+                ruler = timed(lambda ends=ends: [np.copyto(to, of) for to, of in zip(*ends, strict=True)])
+                found[f"{name}_ratio"].append(ruler.wall_s / timed(step).wall_s)
+            client.delete(blobs)
+    for name, values in found.items():
+        yield told(f"peer_vineyard_blob_{name}", statistics.median(values[1:]))
 
 
 class Engine:
     """An engine whose blocks are these regions, and the shared memory that the ruler copies into."""
 
-    def __init__(self, directory: Path, regions: Sequence[Array], blocks: Sequence[int]) -> None:
+    def __init__(self, directory: Path, regions: Sequence[Array], *, shuffled: bool = False) -> None:
         self._client = Client(directory, regions, {"bench": uuid.uuid4().hex})
+        self.count, self._size = len(regions[0]), sum(region[0].size for region in regions)
+        before = shared_mib()
         if not self._client.wait_connected(LIMIT_S):
             raise TimeoutError(f"there is no cache: {self._client.why}")
+        until = time.monotonic() + 2.0
+        while shared_mib() - before < ARENA_MIB - 8 and time.monotonic() < until:
+            time.sleep(0.01)  # the client has the arenas mapped page by page while it is idle
         self._regions = regions
-        self._blocks = blocks
-        self._shared = shared(BLOCKS * BLOCK).reshape(BLOCKS, BLOCK)
-        self._number = 0
+        numbers = np.arange(self.count)
+        self._blocks = [int(at) for at in (np.random.default_rng(7).permutation(numbers) if shuffled else numbers)]
+        self._shared = shared(self.count * self._size).reshape(self.count, self._size)
+        self._number = self.offered = 0
 
     def __enter__(self) -> "Engine":
         return self
@@ -148,44 +260,45 @@ class Engine:
                 start += engine.size
 
     def _put(self, keys: list[bytes], batch: int) -> None:
-        for start in range(0, BLOCKS, batch):
+        for start in range(0, self.count, batch):
             ticket = self._client.offload(keys[start : start + batch], self._blocks[start : start + batch])
             if not ticket.wait(LIMIT_S) or set(ticket.outcomes) != {Outcome.STORED}:
                 raise RuntimeError(f"not every block was stored: {ticket.outcomes}")
 
     def _get(self, keys: list[bytes], batch: int) -> None:
-        at = 0
-        while at < BLOCKS:  # a lookup ends after 2 ms, and on a loaded machine before the batch does
+        at, until = 0, time.monotonic() + LIMIT_S
+        while at < self.count:  # a lookup ends after 2 ms, and may miss an entry that moves: on a loaded machine often
             found = self._client.lookup(keys[at : at + batch])
             loaded = self._client.load(found, self._blocks[at : at + len(found)])
             self._client.release(found)
-            if not loaded or loaded != len(found):
-                raise RuntimeError(f"{loaded} of {len(found)} blocks that were found could be loaded")
+            if loaded != len(found) or time.monotonic() > until:
+                raise RuntimeError(f"{loaded} of {len(found)} blocks were loaded, {self.count - at} left")
             at += loaded
 
     def _keys(self) -> list[bytes]:
         self._number += 1
-        return [hashlib.sha256(f"{self._number} {at}".encode()).digest() for at in range(BLOCKS)]
+        self.offered += self.count
+        return [hashlib.sha256(f"{self._number} {at}".encode()).digest() for at in range(self.count)]
 
 
 @asynccontextmanager
-async def cache(directory: Path, *, checksums: bool) -> AsyncIterator[None]:
-    """A vineyardd and a transfer worker, as processes of their own."""
+async def cache(directory: Path, *, checksums: bool) -> AsyncIterator[int]:
+    """A vineyardd and a transfer worker, as processes of their own; the pid of the latter."""
     daemon = await asyncio.create_subprocess_exec(
-        *(str(find_vineyardd()), "--socket", str(directory / "vineyard.sock"), "--size", "640Mi", "--meta", "local"),
+        *(str(find_vineyardd()), "--socket", str(directory / "vineyard.sock"), "--size", "720Mi", "--meta", "local"),
         *("--rpc=false", "--compression=false", "--deployment", str(uuid.uuid4())),
         env={"PATH": "/nonexistent"},  # no etcd on it, which vineyardd would start
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    settings = {"DIRECTORY": directory, "STATE": directory / "state", "ARENA_MIB": 520, "CHECKSUMS": checksums}
+    settings = {"DIRECTORY": directory, "STATE": directory / "state", "ARENA_MIB": ARENA_MIB, "CHECKSUMS": checksums}
     settings |= {"BUDGET_MIB": 256, "LOG_LEVEL": "error"}
     environment = {f"KVBERTH_{name}": str(value) for name, value in settings.items()}
     worker = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "kvberth.transfer_worker", env={**os.environ, **environment}
     )
     try:
-        yield
+        yield worker.pid
     finally:
         for process in (worker, daemon):
             if process.returncode is None:
@@ -216,13 +329,18 @@ def shared(size: int) -> Array:
     return view
 
 
-def about(*, checksums: bool) -> dict[str, object]:
-    return {
-        **machine(),
-        "checksums": checksums,
-        "block_bytes": BLOCK,
-        "blocks": BLOCKS,
-    }
+def shared_mib() -> float:
+    """MiB of shared memory in this process's page tables."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssShmem"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has had."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 if __name__ == "__main__":
