@@ -182,7 +182,6 @@ class Client:
         self._desk, self._in_child = Desk(), True
         if mapping is not None:
             _left_in_child.append(mapping)  # never ended: its addresses may be somebody else's here
-            mapping.leave_in_child()
 
 
 def _intact(mapping: Mapping, hits: Sequence[Hit]) -> int:

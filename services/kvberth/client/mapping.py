@@ -101,10 +101,6 @@ class Mapping:
         self._maps.clear()
         self._lock.close()
 
-    def leave_in_child(self) -> None:
-        """In a forked child nothing is mapped: only its copy of the lock's descriptor is closed, which unlocks not."""
-        self._lock.close()
-
     def _map(self, welcome: Welcome, fds: Sequence[int]) -> list[memoryview]:
         for fd, length in zip(fds, welcome.maps, strict=True):
             if os.fstat(fd).st_size < length:

@@ -167,7 +167,7 @@ class BlockStore:
     def put(self, layout: int, key: bytes, data: bytes | memoryview) -> Outcome:
         """Copies a block in and publishes it. (Engines copy themselves, between `grant` and `commit`.)
 
-        The outcome is no receipt yet: see `answering`. Raises TypeError where the bytes do not lie in a row.
+        The outcome is no receipt yet, for that the daemon is asked. Raises TypeError where the bytes lie in no row.
         """
         self.memory.check_epoch()
         data = memoryview(data).cast("B")  # whatever its items are: from here on only bytes count

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,19 +39,22 @@ def make_clients(directory: Path) -> None:
 
 
 class ClientLock:
-    """A client's own lock. A forked child inherits the descriptor closed by its own exec, and must not unlock it."""
+    """A client's own lock. A forked child closes its copy at once, and unlocks nothing by it."""
 
     def __init__(self, path: Path) -> None:
         """Makes and locks the file; raises StoreError with a sentence."""
         self.path = path
+        self._process = os.getpid()
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | _OPEN, 0o644)
+            with _forking:
+                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | _OPEN, 0o644)
+                _open.add(self._fd)
         except OSError as error:
             raise StoreError(f"{path} can't be written, which a client must ({error.strerror})") from None
         try:
             self._lock()
         except BaseException:
-            os.close(self._fd)
+            self.close()
             raise
 
     def _lock(self) -> None:
@@ -66,8 +70,24 @@ class ClientLock:
             raise StoreError(f"{self.path} is locked at this moment; try again") from None
 
     def close(self) -> None:
-        """Says that nothing of this process maps the memory any more. Call it once."""
-        os.close(self._fd)
+        """Says that nothing of this process maps the memory any more. In a forked child it is closed already."""
+        with _forking:
+            if self._fd in _open and os.getpid() == self._process:
+                _open.discard(self._fd)
+                os.close(self._fd)
+
+
+def _close_in_child() -> None:
+    for fd in _open:
+        os.close(fd)
+    _open.clear()
+    _forking.release()
+
+
+_open: set[int] = set()
+"""The descriptors of all locks of this process: a child that kept one would keep the lock for its own life."""
+_forking = threading.Lock()
+os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, after_in_child=_close_in_child)
 
 
 def is_held(path: Path) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kvberth.service.lock import HeldError
-from kvberth.store.answering import put_all
 from kvberth.store.blockstore import BlockStore
 from kvberth.store.control import CLIENTS_NAME
 from kvberth.store.errors import EpochEnded, StoreError, StoreInUse
@@ -18,10 +17,10 @@ from kvberth.store.layout.superblock import Checksum
 from kvberth.store.locks import ClientLock, lock_path
 from kvberth.store.reader import Reader
 from kvberth.store.vineyard_memory import VineyardMemory, attach
-from kvberth.store.walk import walk
 from kvberth.vineyard import BlockingClient, ConnectionGone, DaemonHung
 from support.store_memory import LAYOUTS, SIZES, content, key_of
 from support.vineyardd import RunningVineyardd, running_vineyardd
+from support.waiting import until
 
 HERE = Path(__file__).parent
 LAYOUT = 31
@@ -39,12 +38,16 @@ def store_on(held: VineyardMemory) -> BlockStore:
     return store
 
 
+def put_all(store: BlockStore, offered: list[tuple[bytes, bytes]]) -> list[Outcome]:
+    return [store.put(LAYOUT, key, data) for key, data in offered]
+
+
 async def test_a_stranger_with_the_official_client_finds_what_the_books_say(
     daemon: RunningVineyardd, journal: Path
 ) -> None:
     with VineyardMemory.open(daemon.path, journal, SIZES) as held:
         store = store_on(held)
-        assert put_all(store, LAYOUT, blocks(*range(20)), held.check) == [Outcome.STORED] * 20
+        assert put_all(store, blocks(*range(20))) == [Outcome.STORED] * 20
         store.remove([key_of(3)])
         names = [str(blob) for blob in json.loads(journal.read_text())["blobs"]]
         found = json.loads(await run(HERE / "stranger.py", daemon.path, *names))
@@ -60,7 +63,7 @@ async def test_the_next_worker_finds_the_store_and_another_process_reads_it(
     daemon: RunningVineyardd, journal: Path
 ) -> None:
     with VineyardMemory.open(daemon.path, journal, SIZES) as held:
-        put_all(store_on(held), LAYOUT, blocks(1, 2), held.check)
+        put_all(store_on(held), blocks(1, 2))
     with VineyardMemory.open(daemon.path, journal, SIZES) as held:
         assert not held.made
         assert store_on(held).books().attached.blocks == 2
@@ -83,24 +86,23 @@ async def test_a_store_of_other_sizes_or_half_made_is_deleted_and_made_anew(
                 assert client.status().memory_usage == held.blob_bytes
 
 
-async def test_no_block_is_called_stored_by_a_daemon_that_does_not_answer(
+async def test_a_daemon_that_does_not_answer_proves_nothing_and_ends_nothing(
     daemon: RunningVineyardd, journal: Path
 ) -> None:
     with VineyardMemory.open(daemon.path, journal, SIZES) as held:
         store = store_on(held)
-        put_all(store, LAYOUT, blocks(1), held.check)
+        put_all(store, blocks(1))
+        question = held.question()
         await daemon.freeze()
-        offered = blocks(1, 2, 3)
-        outcomes = await asyncio.to_thread(put_all, store, LAYOUT, offered, lambda: held.check(timeout_s=0.3))
-        assert outcomes == [Outcome.DEGRADED] * 3
+        question.ask()
         with pytest.raises(DaemonHung):
-            await asyncio.to_thread(held.check, timeout_s=0.1)
+            await asyncio.to_thread(held.check, timeout_s=0.3)
+        assert not question.answered()
         daemon.thaw()
-        books = store.books()
-        assert books.complaints(SIZES.data_bytes) == []
-        assert walk(held.memory).keys == {key_of(1)}
-        assert books.outcomes == {Outcome.STORED: 1, Outcome.DEGRADED: 3}
-        assert put_all(store, LAYOUT, offered, held.check) == [Outcome.PRESENT, Outcome.STORED, Outcome.STORED]
+        await until(question.answered)
+        held.check()
+        question.close()
+        assert put_all(store, blocks(1, 2)) == [Outcome.PRESENT, Outcome.STORED]
 
 
 async def test_a_daemon_that_died_while_it_did_not_answer_has_ended_the_epoch(directory: Path, journal: Path) -> None:
@@ -147,18 +149,25 @@ async def test_the_death_of_the_daemon_ends_the_epoch_and_no_copy_crashes(
 ) -> None:
     with VineyardMemory.open(daemon.path, journal, SIZES) as held:
         store = store_on(held)
-        put_all(store, LAYOUT, blocks(1), held.check)
-        other = attach(daemon.path, journal)
+        put_all(store, blocks(1))
+        other, question = attach(daemon.path, journal), held.question()
         reader = Reader(other.memory)
         hit = reader.find(key_of(1))
         assert hit is not None
         await daemon.kill()
-        assert put_all(store, LAYOUT, blocks(2, 3), held.check) == [Outcome.NO_CACHE] * 2
+        with pytest.raises(ConnectionGone):
+            question.ask()
+        question.close()
+        with pytest.raises(EpochEnded):
+            held.check()
         assert not reader.copy(hit, memoryview(bytearray(SIZE)))  # the memory is there still, and means nothing
-        for call in (lambda: reader.find(key_of(1)), lambda: store.grant(LAYOUT, bytes(16), 1)):
+        for call in (
+            lambda: reader.find(key_of(1)),
+            lambda: store.grant(LAYOUT, bytes(16), 1),
+            lambda: put_all(store, blocks(2)),
+        ):
             with pytest.raises(EpochEnded):
                 call()
-        assert put_all(store, LAYOUT, blocks(2), held.check) == [Outcome.NO_CACHE]
         other.close()
 
 
@@ -166,7 +175,7 @@ async def test_a_daemon_that_came_after_has_an_empty_store(directory: Path, jour
     path = directory / "vineyard.sock"
     async with running_vineyardd(path):
         with VineyardMemory.open(path, journal, SIZES) as held:
-            put_all(store_on(held), LAYOUT, blocks(1), held.check)
+            put_all(store_on(held), blocks(1))
     async with running_vineyardd(path):
         with pytest.raises(StoreError, match="no store that is ready"):
             attach(path, journal)
@@ -189,7 +198,7 @@ async def test_a_store_that_has_ended_under_a_living_daemon_is_made_anew_when_no
     lock.close()
     with VineyardMemory.open(daemon.path, journal, SIZES) as held:
         assert held.made
-        assert put_all(store_on(held), LAYOUT, blocks(1), held.check) == [Outcome.STORED]
+        assert put_all(store_on(held), blocks(1)) == [Outcome.STORED]
 
 
 async def test_a_connection_that_ends_while_its_daemon_lives_ends_no_epoch(
@@ -199,7 +208,7 @@ async def test_a_connection_that_ends_while_its_daemon_lives_ends_no_epoch(
         held._client._stream.shut()
         held.check()
         assert not held.memory.ended
-        assert put_all(store_on(held), LAYOUT, blocks(1), held.check) == [Outcome.STORED]
+        assert put_all(store_on(held), blocks(1)) == [Outcome.STORED]
 
 
 async def test_a_daemon_without_an_id_is_another_one(directory: Path, journal: Path) -> None:

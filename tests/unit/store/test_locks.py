@@ -44,3 +44,24 @@ def test_a_name_that_is_no_clients_is_passed_over_and_stays(path: Path, tmp_path
     assert others_held(tmp_path, NEXT) == []
     assert other.exists()
     assert not path.exists()
+
+
+def test_a_forked_child_keeps_no_lock_whoever_holds_it(path: Path) -> None:
+    lock = ClientLock(path)
+    (lives, ends), (hears, says) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ends)
+        os.write(says, b"x")
+        os.read(lives, 1)
+        os._exit(0)
+    try:
+        assert os.read(hears, 1)
+        assert is_held(path)
+        lock.close()
+        assert not is_held(path)
+    finally:
+        os.close(ends)
+        os.waitpid(child, 0)
+        for end in (lives, hears, says):
+            os.close(end)
