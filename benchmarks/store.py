@@ -87,7 +87,7 @@ def in_a_full_index() -> Iterable[Result]:
     asked = keys[: sizes.slots_per_extent]
     for slot, key in enumerate(asked):
         place = memory.place(slot)
-        memory.put_words(place, slots.KEY, slots.BODY, key, 1, PAGE, 0)
+        memory.put_body(place, slots.KEY, slots.BODY.pack(key, 1, PAGE, 0))
         memory.put_word(place, slots.STATE, SlotState.PUBLISHED)
     missing = [os.urandom(32) for _ in asked]
     context = {**machine(), "entries": ENTRIES}
