@@ -13,6 +13,7 @@ from kvberth.scenario.backend.kubernetes.api import Api
 
 PROGRAM: Final = Path(__file__).with_name("hands_program.py").read_text(encoding="utf-8")
 NAME: Final = "kvberth-test-hands"
+SOCKETS: Final = "/var/run/vineyard-kubernetes"
 ASKED_WITHIN_S: Final = 20.0
 Fault = Literal["kill", "pause", "cut"]
 
@@ -88,8 +89,8 @@ class Hands:
         """Give the bytes that one connection of a pod could not send yet, at most."""
         return int(await self.do(process.node, "unsent", process.uid))
 
-    async def directories(self, node: str) -> dict[str, int]:
-        """Give how many entries each cache's directory of a node holds, as NAMESPACE/KVCACHE."""
+    async def directories(self, node: str) -> dict[str, list[str]]:
+        """Give what each cache's directory of a node holds, as NAMESPACE/KVCACHE."""
         return dict(await self.do(node, "directories"))
 
     async def do(self, node: str, *words: str) -> Any:
@@ -127,6 +128,7 @@ def _daemon_set(image: str) -> Json:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python", "-c", "import signal; signal.pause()"],
         "securityContext": {"privileged": True, "runAsUser": 0},
+        "volumeMounts": [{"name": "caches", "mountPath": SOCKETS, "readOnly": True}],
     }
     spec = {
         "hostPID": True,
@@ -134,6 +136,7 @@ def _daemon_set(image: str) -> Json:
         "terminationGracePeriodSeconds": 0,
         "tolerations": [{"operator": "Exists"}],
         "containers": [container],
+        "volumes": [{"name": "caches", "hostPath": {"path": SOCKETS, "type": "DirectoryOrCreate"}}],
     }
     return {
         "apiVersion": "apps/v1",

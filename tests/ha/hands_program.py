@@ -71,10 +71,14 @@ def unsent(pod: str) -> int:
     return max((int(line.split()[4].partition(":")[0], 16) for line in lines), default=0)
 
 
-def directories() -> dict[str, int]:
-    """Give how many entries each cache's directory of this node holds, as NAMESPACE/KVCACHE."""
-    root = PROC / "1" / "root" / "var" / "run" / "vineyard-kubernetes"
-    return {str(path.relative_to(root)): len(list(path.iterdir())) for path in root.glob("*/*") if path.is_dir()}
+def directories() -> dict[str, list[str]]:
+    """Give what each cache's directory of this node holds, as NAMESPACE/KVCACHE."""
+    root = Path("/var/run/vineyard-kubernetes")
+    return {
+        str(path.relative_to(root)): sorted(one.name for one in path.iterdir())
+        for path in root.glob("*/*")
+        if path.is_dir()
+    }
 
 
 def _routes(pod: str, request: int, targets: tuple[str, ...]) -> str:

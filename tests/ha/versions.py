@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Final
 
 from benchmarks.cluster import NAMESPACE, until
 from tests.ha.install import BEFORE, IMAGE, NOW, Install
@@ -11,6 +12,9 @@ from tests.ha.world import KVCACHE, MOVER, RESTER, World
 from tests.ha.writers import Told
 
 from kvberth.kube.resources import KVCACHES, PODS
+
+MOUNTED: Final = {"secrets"}
+"""What the kubelet puts into the directory for an engine that has it at /var/run."""
 
 
 async def upgraded(world: World, install: Install, overlay: str) -> Told:
@@ -62,6 +66,7 @@ async def removed(world: World, install: Install) -> Told:
     """One KVCache is deleted while kvberth is there; then kvberth goes, and the other KVCache keeps its cache."""
     told = Told("an uninstall")
     await world.api.delete(KVCACHES, NAMESPACE, KVCACHE.format(RESTER))
+    await until(lambda: _no_caches(world, RESTER), "the cache of the deleted KVCache is gone")
     await until(lambda: _is_empty(world, RESTER, world.nodes[-1]), "the directory of the deleted KVCache is empty")
     told.lines.append("the directory of a deleted KVCache is empty")
     before, engine = await world.lives(), await world.settled(MOVER, world.source)
@@ -78,7 +83,7 @@ async def removed(world: World, install: Install) -> Told:
     told.lines.append(f"without kvberth {KVCACHE.format(MOVER)} and its cache on {world.source} stay")
     if left := await asyncio.to_thread(install.purge):
         told.wrong.append(f"left behind by the purge: {left}")
-    await until(lambda: _no_caches(world), "all caches are gone")
+    await until(lambda: _no_caches(world, MOVER), "all caches are gone")
     names = {
         pod["metadata"]["name"]: sum(one["restartCount"] for one in pod["status"]["containerStatuses"])
         for pod in await world.engines(MOVER)
@@ -93,8 +98,8 @@ async def removed(world: World, install: Install) -> Told:
 
 async def _is_empty(world: World, model: str, node: str) -> bool:
     path = f"{NAMESPACE}/{KVCACHE.format(model)}"
-    return (await world.hands.directories(node)).get(path) == 0
+    return set((await world.hands.directories(node))[path]) <= MOUNTED
 
 
-async def _no_caches(world: World) -> bool:
-    return not await world.api.list(PODS, NAMESPACE, "kvberth.dev/kvcache")
+async def _no_caches(world: World, model: str) -> bool:
+    return not await world.api.list(PODS, NAMESPACE, f"kvberth.dev/kvcache={KVCACHE.format(model)}")

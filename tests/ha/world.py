@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 from benchmarks.cluster import INSTALLED, MANIFEST, NAMESPACE, WITNESS, Json, until
-from tests.ha.hands import Hands, Process
+from tests.ha.hands import SOCKETS, Hands, Process
 
 from kvberth.kube import NotFound, Resource
 from kvberth.kube.resources import DAEMON_SETS, DEPLOYMENTS, KVCACHES, LEASES, NODES, PODS, SERVICES
@@ -27,7 +27,6 @@ from kvberth.scenario.durations import Timing
 MOVER, RESTER = "llama-3-8b-instruct", "llama-3-8b-resting"
 KVCACHE: Final = "aibrix-kvcache-{}"
 WITNESSES: Final = "kvberth-test-witness"
-SOCKETS: Final = "/var/run/vineyard-kubernetes"
 OURS: Final = ("nats", "placement", "pod-watcher", "kvberth-node")
 _KINDS: Final[dict[str, Resource]] = {"Deployment": DEPLOYMENTS, "Service": SERVICES, "KVCache": KVCACHES}
 
