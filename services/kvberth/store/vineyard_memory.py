@@ -130,11 +130,12 @@ class VineyardMemory:
     def question(self, *, timeout_s: float = 1.0) -> StandingQuestion:
         """A connection on which the daemon of this memory can be asked without waiting; the caller's to close.
 
-        Raises a VineyardError, EpochEnded where another daemon answers.
+        Raises a VineyardError, EpochEnded where another daemon answers, and says that in the memory, as `check` does.
         """
         question = StandingQuestion.open(self._client.path, timeout_s=timeout_s)
-        if epoch_of(question.deployment) != self._epoch:
+        if not self._is_own(question.deployment):
             question.close()
+            self.memory.end_epoch()
             raise EpochEnded("another daemon answers in the place of the one whose memory this is")
         return question
 
@@ -148,9 +149,12 @@ class VineyardMemory:
             raise EpochEnded(f"the daemon of this store is gone: {error}") from None
 
     def _same(self, until: float) -> bool:
-        """Whether the daemon that answers is this memory's; one without an id of its own life is not."""
+        """Whether the daemon that answers is this memory's."""
         client = self._connected(until - time.monotonic())
-        deployment = client.status(timeout_s=until - time.monotonic()).deployment
+        return self._is_own(client.status(timeout_s=until - time.monotonic()).deployment)
+
+    def _is_own(self, deployment: str) -> bool:
+        """Whether this memory is of that life of a daemon; one without an id of its own life has no memory."""
         try:
             return epoch_of(deployment) == self._epoch
         except StoreError:

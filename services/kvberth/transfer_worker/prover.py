@@ -8,19 +8,28 @@ that the daemon is gone, and makes the standing connection anew. What it finds i
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from kvberth.store.errors import EpochEnded
 from kvberth.vineyard import StandingQuestion, VineyardError
 
 _EVERY_S = 0.2
+ASKED_NS = 1_000_000_000
+"""A standing connection on which a question waits longer for its answer is given up."""
 
 
 class Prover:
     """`ended`: why the epoch is over, or None."""
 
-    def __init__(self, check: Callable[[], None], connect: Callable[[], StandingQuestion] | None = None) -> None:
+    def __init__(
+        self,
+        check: Callable[[], None],
+        connect: Callable[[], StandingQuestion] | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         """`check` is VineyardMemory.check, `connect` its `question`; without the latter the thread asks alone."""
         self._check = check
+        self._clock = clock
         self._connect = connect
         self._question: StandingQuestion | None = None
         self._asked_ns = 0
@@ -51,21 +60,24 @@ class Prover:
         if question is None:
             self._wanted.set()
         elif not self._asked_ns:
-            self._asked_ns = time.monotonic_ns()
+            self._asked_ns = self._clock()
             try:
                 question.ask()
             except VineyardError:
                 self._drop(question)
 
     def hear(self) -> None:
-        """Takes the answer, if it has come."""
+        """Takes the answer, if it has come, and sees that the connection has ended, also where nothing was asked."""
         question = self._question
-        if question is None or not self._asked_ns:
+        if question is None:
             return
         try:
             if question.answered():
                 self._heard_ns, self._asked_ns = self._asked_ns, 0
         except VineyardError:
+            self._drop(question)
+            return
+        if self._asked_ns and self._clock() - self._asked_ns > ASKED_NS:
             self._drop(question)
 
     def close(self) -> None:
@@ -81,14 +93,19 @@ class Prover:
         question.close()
         self._wanted.set()
 
+    def _stand(self) -> None:
+        """Makes the standing connection where there is none; until it can be made this thread asks, which complains."""
+        if self._question is None and self._connect is not None:
+            with suppress(VineyardError):
+                self._question = self._connect()
+
     def _run(self) -> None:
         while not self._closing and self.ended is None and self.failed is None:
-            asked = time.monotonic_ns()
+            asked = self._clock()
             try:
                 self._check()
                 self.complaint, self._proved_ns = None, asked
-                if self._question is None and self._connect is not None:
-                    self._question = self._connect()
+                self._stand()
             except EpochEnded as error:
                 self.ended = str(error)
             except VineyardError as error:

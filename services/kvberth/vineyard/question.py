@@ -21,6 +21,7 @@ class StandingQuestion:
         """For `open`."""
         self._stream = stream
         self._taken = b""
+        self._asked = False
         self.deployment = deployment
         """By which the daemon's life is known."""
 
@@ -49,27 +50,41 @@ class StandingQuestion:
         """Asks; the answer to the question before must have been heard. Raises ConnectionGone."""
         try:
             self._stream.post(_ASKED)
+            self._asked = True
         except OSError as error:
             raise ConnectionGone(self._stream.path, f"the daemon is gone ({error})") from None
 
     def answered(self) -> bool:
-        """Whether the whole answer has come; raises ConnectionGone, ProtocolError where another one answers."""
+        """Whether the whole answer has come; raises ConnectionGone, also where nothing was asked.
+
+        Raises ProtocolError where another one answers, or what comes is no answer, or was not asked for.
+        """
         try:
             self._taken += self._stream.take()
-            if len(self._taken) < wire.HEADER_BYTES:
-                return False
-            end = wire.HEADER_BYTES + wire.body_length(self._taken[: wire.HEADER_BYTES])
-            if len(self._taken) < end:
-                return False
-            told = wire.decode(self._taken[wire.HEADER_BYTES : end], "instance_status_reply")
-            self._taken = self._taken[end:]
+            told = self._told()
         except OSError as error:
             raise ConnectionGone(self._stream.path, f"the daemon is gone ({error})") from None
         except (wire.MalformedError, wire.RefusedError) as error:
             raise ProtocolError(self._stream.path, f"what answered {error}") from None
-        if wire.status(told).deployment != self.deployment:
+        if told is None:
+            return False
+        if told.deployment != self.deployment:
             raise ProtocolError(self._stream.path, "what answered is not the daemon that was there before")
+        self._taken, self._asked = b"", False
         return True
+
+    def _told(self) -> wire.InstanceStatus | None:
+        """What the taken bytes say, None where that is not all yet; raises wire.MalformedError, RefusedError."""
+        if self._taken and not self._asked:
+            raise wire.MalformedError("sent bytes that nobody asked for")
+        if len(self._taken) < wire.HEADER_BYTES:
+            return None
+        end = wire.HEADER_BYTES + wire.body_length(self._taken[: wire.HEADER_BYTES])
+        if len(self._taken) > end:
+            raise wire.MalformedError("sent more than the reply")
+        if len(self._taken) < end:
+            return None
+        return wire.status(wire.decode(self._taken[wire.HEADER_BYTES : end], "instance_status_reply"))
 
     def close(self) -> None:
         self._stream.close()

@@ -13,7 +13,7 @@ from support.store_memory import EPOCH, SMALL, small_file
 
 PROGRAM = Path(__file__).with_name("granting.py")
 TESTS = Path(__file__).parents[2]
-ROUNDS = 20_000
+ROUNDS = 5000
 
 
 def test_the_generation_of_a_slot_only_grows_for_whoever_looks() -> None:

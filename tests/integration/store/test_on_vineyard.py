@@ -18,6 +18,7 @@ from kvberth.store.locks import ClientLock, lock_path
 from kvberth.store.reader import Reader
 from kvberth.store.vineyard_memory import VineyardMemory, attach
 from kvberth.vineyard import BlockingClient, ConnectionGone, DaemonHung
+from support.descriptors import open_descriptors
 from support.store_memory import LAYOUTS, SIZES, content, key_of
 from support.vineyardd import RunningVineyardd, running_vineyardd
 from support.waiting import until
@@ -128,6 +129,21 @@ async def test_another_daemon_after_one_that_did_not_answer_has_ended_the_epoch(
     async with running_vineyardd(path):
         with pytest.raises(EpochEnded, match="another daemon"):
             held.check()
+    held.close()
+
+
+async def test_another_daemon_that_is_asked_on_a_standing_connection_ends_the_epoch_for_all(
+    directory: Path, journal: Path
+) -> None:
+    path = directory / "vineyard.sock"
+    async with running_vineyardd(path):
+        held = VineyardMemory.open(path, journal, SIZES)
+    async with running_vineyardd(path):
+        before = open_descriptors()
+        with pytest.raises(EpochEnded, match="another daemon"):
+            held.question()
+        assert open_descriptors() == before
+    assert held.memory.ended
     held.close()
 
 

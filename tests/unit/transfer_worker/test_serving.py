@@ -1,5 +1,6 @@
 """The core of one epoch in one process: what a client is told must be so, and what is used is counted."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from kvberth.store.layout import pages
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Commit, Outcome
 from kvberth.store.layout.slots import SlotState
+from kvberth.store.layout.superblock import Checksum, Superblock
 from kvberth.store.memory import StoreMemory
 from kvberth.store.rings import ClientRings
 from kvberth.transfer_worker import serving as serving_module
 from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
 from kvberth.transfer_worker.snapshot import snapshot_of
-from support.store_memory import content, key_of, small_memory
+from support.store_memory import EPOCH, SMALL, content, key_of, small_memory
 
 A, B = b"a" * 16, b"b" * 16
 REGISTER = Register(bytes(32), (PAGE,), 0, 1)
@@ -63,6 +65,24 @@ def test_a_block_that_is_taken_out_is_not_called_present_to_another_client(serve
     serving.answer(2)
     assert not serving.store.contains(key)
     assert [receipt.outcome for receipt in two.receipts()] == [Outcome.DEGRADED]
+
+
+def test_what_is_kept_of_a_client_that_is_gone_keeps_no_memory_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    alive = True
+    monkeypatch.setattr(serving_module, "is_held", lambda _path: alive)
+    index, arenas = bytearray(SMALL.index_bytes), [bytearray(SMALL.arena_bytes) for _ in range(SMALL.arenas)]
+    block = Superblock(EPOCH, tuple(range(SMALL.arenas)), SMALL, Checksum.XXH3_64, 1)
+    memory = StoreMemory.format(block, memoryview(index), tuple(memoryview(arena) for arena in arenas))
+    totals = Totals()
+    serving = Serving(memory, ServingSettings(Path("/nowhere"), 20 * PAGE, 10**9), totals, lambda: 1)
+    came(serving, A)
+    alive = False
+    assert serving.look_for_dead() == [A]
+    del serving, memory
+    gc.collect()
+    assert [client for client, _ in totals.departed] == [A.hex()]
+    for mapped in (index, *arenas):
+        mapped.clear()  # raises BufferError where anybody still looks at it
 
 
 def test_slots_that_an_earlier_worker_granted_are_in_use_until_their_holder_greets(serve: Serve) -> None:
