@@ -115,6 +115,7 @@ bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@$(BIN)/python -m benchmarks.loop_lag
 	@$(BIN)/python -m benchmarks.store
 	@$(BIN)/python -m benchmarks.transfer
+	@$(BIN)/python -m benchmarks.overload
 
 # New advisories come when nothing of ours changed, so CI does not ask. What can't be looked up fails, too (--strict).
 audit: .venv/python.stamp ## Ask the advisory database about the pinned dependencies, over the network

@@ -35,7 +35,7 @@ ROUNDS, LAYERS = 5, 16
 TOTAL, BLOCK = 128 * MIB, 2 * MIB
 SIZES = {"256k": MIB // 4, "640k": 640 * 1024, "": BLOCK, "16m": 16 * MIB}
 BATCH = 16
-ARENA_MIB = 520
+ARENA_MIB, BUDGET_MIB = 520, 256
 SATURATED_S = 3.0
 LIMIT_S = 30.0
 Array = np.ndarray
@@ -292,7 +292,7 @@ async def cache(directory: Path, *, checksums: bool) -> AsyncIterator[int]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     settings = {"DIRECTORY": directory, "STATE": directory / "state", "ARENA_MIB": ARENA_MIB, "CHECKSUMS": checksums}
-    settings |= {"BUDGET_MIB": 256, "LOG_LEVEL": "error"}
+    settings |= {"BUDGET_MIB": BUDGET_MIB, "LOG_LEVEL": "error"}
     environment = {f"KVBERTH_{name}": str(value) for name, value in settings.items()}
     worker = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "kvberth.transfer_worker", env={**os.environ, **environment}
