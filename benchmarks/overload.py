@@ -34,6 +34,8 @@ SOURCES = 2 * BUDGET_MIB * MIB // BLOCK
 IN_USE = (SlotState.GRANTED, SlotState.QUARANTINED, SlotState.COMMITTED)
 SECONDS = float(os.environ.get("OVERLOAD_S", "60"))
 RSS_FROM_S = 10.0
+SPREAD = 512
+"""One word of so many is written and compared: a source is overwritten faster than it is copied."""
 
 
 def main() -> None:
@@ -77,8 +79,8 @@ class Storm:
     """Offers a block of its own pattern whenever one is free, and overwrites it when its ticket is released."""
 
     def __init__(self, directory: Path) -> None:
-        self._blocks = np.zeros((SOURCES, BLOCK), np.uint8)
-        self._words = self._blocks.view(np.uint64)
+        self._blocks = np.full((SOURCES, BLOCK), 1, np.uint8)
+        self._words = self._blocks.view(np.uint64)[:, ::SPREAD]
         self.client = Client(directory, [self._blocks], {"bench": uuid.uuid4().hex})
         if not self.client.wait_connected(LIMIT_S):
             raise TimeoutError(f"there is no cache: {self.client.why}")

@@ -127,7 +127,7 @@ def contiguous(size: int) -> Array:
 
 @contextmanager
 def busy_interpreter() -> Iterator[None]:
-    """Another thread of this process runs Python all the time."""
+    """Another thread of this process runs Python all the time: beside the ruler, too."""
     over = threading.Event()
 
     def run() -> None:
