@@ -179,6 +179,7 @@ class Client:
     def _leave_in_child(self) -> None:
         """A forked child has no cache: its thread is not there, and the memory is not mapped."""
         mapping = self._desk.mapping
+        self._desk.take_bell()
         self._desk, self._in_child = Desk(), True
         if mapping is not None:
             _left_in_child.append(mapping)  # never ended: its addresses may be somebody else's here

@@ -34,8 +34,8 @@ class Desk:
         self.serial = 0
         """Grows with each memory that is mapped: what was found in an earlier one is void."""
         self.closing = False
-        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """Readable when something came for the client's thread while it dozed."""
+        self.bell = -1
+        """Readable when something came for the client's thread while it dozed; there is one while the thread lives."""
         self._dozes = False
         self._clock = clock
         self._mapping: Mapping | None = None
@@ -70,6 +70,16 @@ class Desk:
         with self.changed:
             self.finish([(job, Outcome.CANCELLED) for job in self.queue.of_ticket(ticket)])
             self._write(pages.QUEUED, self.queue.bytes)
+
+    def hang_bell(self) -> None:
+        """Before the client's thread begins."""
+        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def take_bell(self) -> None:
+        """After the client's thread has ended, and in a child that has none; twice is no error."""
+        bell, self.bell = self.bell, -1
+        if bell >= 0:
+            os.close(bell)
 
     def close(self) -> None:
         """Has the client's thread end."""

@@ -61,13 +61,17 @@ class EngineHalf:
         self._thread = threading.Thread(target=self._run, name="kvberth client", daemon=True)
 
     def start(self) -> None:
+        self._desk.hang_bell()
         self._thread.start()
 
     def close(self, timeout_s: float) -> bool:
         """Ends the thread and unmaps; what waits is dropped. False: not yet, ask again."""
         self._desk.close()
         self._thread.join(timeout_s)
-        return not self._thread.is_alive() and self._desk.leave() is None
+        if self._thread.is_alive():
+            return False
+        self._desk.take_bell()
+        return self._desk.leave() is None
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
@@ -171,6 +175,8 @@ class EngineHalf:
                 return True
         self._desk.adopt_quota()
         heard = self._hear_receipts()
+        if self._link is None:
+            return True  # what can't be read is the end of this session: nobody hears of what would be committed
         try:
             for grant in link.mapping.rings.grants():
                 deadline = link.mapping.memory.word(grant.slot, slots.DEADLINE)

@@ -59,7 +59,7 @@ class Scrubbed:
     corrupt: int
     more: bool
     bytes: int = 0
-    """Of the slots that were checked."""
+    """Read, of the blocks that were checked."""
 
 
 class BlockStore:
@@ -210,14 +210,18 @@ class BlockStore:
         return self._touch(self._read_now())
 
     def scrub(self, count: int) -> Scrubbed:
-        """Checks the next `count` slots: a block that differs from its checksum is taken out and counted."""
+        """Checks the next `count` slots: a block that differs from its checksum is taken out and counted.
+
+        Where the store has no checksums only headers are looked at.
+        """
         self.memory.check_epoch()
         total = self.memory.geometry.slots
         looked = range(self._scrub_at, min(self._scrub_at + count, total))
         self._scrub_at = looked.stop % total
         published = [slot for slot in looked if self._book.is_published(slot)]
-        bad = [slot for slot in published if not self._intact(slot)]
-        read = sum(self._book.slot_bytes(slot) for slot in published)
+        sound = {slot: length for slot in published if (length := self._length(slot))}
+        bad = [slot for slot in published if slot not in sound or not self._intact(slot, sound[slot])]
+        read = sum(sound.values()) if self.memory.superblock.checksum else 0
         self._book.ledger.corrupt += len(bad)
         self._end(bad, "removed")
         return Scrubbed(len(published), len(bad), more=looked.stop < total, bytes=read)
@@ -291,16 +295,18 @@ class BlockStore:
         book.publish(slot, place)
         self._index.insert(entry, at)
 
-    def _intact(self, slot: int) -> bool:
-        cut = self._book.slot_bytes(slot)
+    def _length(self, slot: int) -> int:
+        """How long a published block is by its header; 0: that is none of such a block."""
         try:
             header = self.memory.header(slot)
         except Malformed:
-            return False
-        if header.state is not SlotState.PUBLISHED or not 0 < header.length <= cut or not self._leads_to(slot):
-            return False
-        data = self.memory.data(slot, cut, header.length)
-        return checksum(self.memory.superblock.checksum, data) == header.checksum
+            return 0
+        fits = header.state is SlotState.PUBLISHED and header.length <= self._book.slot_bytes(slot)
+        return header.length if fits and self._leads_to(slot) else 0
+
+    def _intact(self, slot: int, length: int) -> bool:
+        data = self.memory.data(slot, self._book.slot_bytes(slot), length)
+        return checksum(self.memory.superblock.checksum, data) == self.memory.word(slot, slots.CHECKSUM)
 
     def _leads_to(self, slot: int) -> bool:
         """Whether the index names this slot for the key that its header holds."""

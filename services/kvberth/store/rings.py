@@ -116,9 +116,18 @@ class WorkerRings(_Rings):
     def waiting(self) -> int:
         """How many commits wait; raises Malformed where a client's words say what cannot be."""
         tail = self.page[pages.COMMIT_TAIL]
-        if not self._commit_head <= tail <= self._commit_head + RECORDS:
-            raise Malformed(f"commits up to {tail} are announced after {self._commit_head}, the ring holds {RECORDS}")
+        if not self._commit_head <= tail <= self._receipt_head + RECORDS and not self._has_room(tail):
+            raise Malformed(
+                f"commits up to {tail} are announced after {self._commit_head}, {self._receipt_head} receipts are read,"
+                f" and each ring holds {RECORDS}"
+            )
         return int(tail - self._commit_head)
+
+    def _has_room(self, tail: int) -> bool:
+        """Whether the client had room to hear of so many commits: else they would wait for a place for ever."""
+        self._fence()  # the client read receipts before it committed
+        read = min(self.page[pages.RECEIPT_HEAD], self._receipt_tail)
+        return bool(self._commit_head <= tail <= read + RECORDS)
 
     def commits(self, most: int = RECORDS) -> list[Commit]:
         """The commits that wait, as many as there is room for receipts. Raises Malformed: then none of them counts."""

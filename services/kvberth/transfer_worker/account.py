@@ -56,10 +56,10 @@ class Account:
 
     def transfer(self) -> TransferCompletedV1 | None:
         """What became of one engine's blocks, of the one that was told of least recently; None: there is no news."""
+        self._forget()
         news = {engine: self._news(engine, counted) for engine, counted in self._snapshot.engines.items()}
         waiting = [engine for engine, became in news.items() if became]
         if not waiting:
-            self._forget()
             return None
         engine = min(waiting, key=lambda one: self._told[one].at)
         counted, became, told = self._snapshot.engines[engine], news[engine], self._told.pop(engine)

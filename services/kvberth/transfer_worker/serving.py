@@ -73,7 +73,8 @@ class Serving:
         self.epoch = memory.superblock.epoch
         self.admission = Admission(settings.budget, memory.geometry.data_bytes // 2)
         self.answers = Answers()
-        self.scrubber = Scrubber(self.store.scrub, settings.scrub_bytes_s, clock())
+        rate = settings.scrub_bytes_s if memory.superblock.checksum else 0  # without checksums nothing can differ
+        self.scrubber = Scrubber(self.store.scrub, rate, clock())
         self.members: dict[bytes, Member] = {}
         self.totals = totals
         self._settings = settings

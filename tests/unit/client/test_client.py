@@ -1,5 +1,6 @@
 """Wrong arguments raise before anything is taken in; where there is no cache everything else is a counted refusal."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from kvberth.client import Client, Outcome
+from support.descriptors import open_descriptors
 
 
 @pytest.fixture
@@ -28,3 +30,27 @@ def test_without_a_worker_what_is_offered_is_dropped_and_counted(client: Client)
     assert ticket.wait(1)
     assert ticket.outcomes == [Outcome.NO_CACHE] * 2
     assert client.counts() == (2, {Outcome.NO_CACHE: 2})
+
+
+def test_a_client_that_is_closed_leaves_no_descriptor(tmp_path: Path) -> None:
+    before = open_descriptors()
+    for _ in range(3):
+        client = Client(tmp_path, [np.zeros((8, 64), dtype=np.uint8)], {"model": "m"})
+        client.close()
+        client.close()
+        assert client.offload([bytes(32)], [0]).outcomes == [Outcome.NO_CACHE]
+    assert open_descriptors() == before
+
+
+def test_a_forked_child_keeps_no_bell_of_its_parents_client(client: Client) -> None:
+    bell = client._desk.bell
+    os.fstat(bell)
+    child = os.fork()
+    if not child:
+        try:
+            os.fstat(bell)
+        except OSError:
+            os._exit(client._desk.bell != -1)
+        os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

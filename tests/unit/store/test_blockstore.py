@@ -180,15 +180,22 @@ def test_a_damaged_block_is_no_hit_and_the_scrubber_takes_it_out(store: BlockSto
     assert reader.read([key_of(1), key_of(2)]) == []
     scrubbed = store.scrub(SMALL.slots)
     assert (scrubbed.checked, scrubbed.corrupt, scrubbed.more) == (2, 1, False)
+    assert scrubbed.bytes == 2 * PAGE
     assert not store.contains(key_of(1))
     assert store.contains(key_of(2))
     assert store.books().corrupt == 1
+
+
+def test_the_scrubber_counts_what_it_reads_and_no_more(store: BlockStore) -> None:
+    assert store.put(LAYOUT, key_of(1), b"x" * 100) is Outcome.STORED
+    assert store.scrub(SMALL.slots).bytes == 100
 
 
 def test_without_checksums_the_copy_is_the_same(clock: Clock) -> None:
     store = BlockStore(small_memory(checksum=Checksum.NONE), clock=clock)
     store.register(LAYOUT, PAGE)
     put(store, 1)
+    assert store.scrub(SMALL.slots).bytes == 0
     assert Reader(store.memory, client=0, clock=clock).read([key_of(1)]) == [content(key_of(1), PAGE)]
 
 

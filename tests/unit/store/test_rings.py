@@ -44,6 +44,37 @@ def test_the_worker_takes_no_more_commits_than_it_can_answer() -> None:
     assert client.room() == RECORDS
 
 
+def test_a_commit_whose_receipt_would_find_no_place_is_refused() -> None:
+    client, worker = both()
+    client.commit([commit_of(number) for number in range(RECORDS)])
+    worker.commits()
+    worker.receipt([Receipt(number, Outcome.STORED, 5) for number in range(RECORDS)])
+    client.commit([commit_of(RECORDS)])
+    for look in (worker.waiting, worker.commits):
+        with pytest.raises(Malformed, match="announced"):
+            look()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["commit", "take", "answer", "read"]), st.integers(1, 700)), max_size=40))
+def test_a_client_that_looks_for_room_is_never_refused_and_waits_for_no_place(steps: list[tuple[str, int]]) -> None:
+    client, worker = both()
+    taken: list[Commit] = []
+    for step, most in steps:
+        match step:
+            case "commit":
+                client.commit([commit_of(number) for number in range(min(most, client.room()))])
+            case "take":
+                waited = worker.waiting()
+                found = worker.commits(most)
+                assert len(found) == min(waited, most)
+                taken += found
+            case "answer":
+                worker.receipt([Receipt(1, Outcome.STORED, 5) for _ in taken[:most]])
+                del taken[:most]
+            case _:
+                client.receipts()
+
+
 def test_a_new_session_begins_at_nothing() -> None:
     memory = small_memory()
     client, worker = ClientRings(memory, 0), WorkerRings(memory, 0)

@@ -94,3 +94,11 @@ def test_what_is_there_is_told_when_it_changes_and_seldom_and_a_complaint_at_onc
     assert (second.blocks, second.complaint, second.waiting_for) == (0, "Waiting for 1 clients.", ("e.c",))
     account.look(Snapshot(complaint="Waiting for 1 clients.", waiting_for=("e.c",)), 3.0 + 2 * BLOCKS_EVERY_S)
     assert account.blocks() is None
+
+
+def test_engines_that_are_long_gone_are_forgotten_though_there_is_always_news() -> None:
+    account = Account(WHOSE, 0.0)
+    for second in range(1000):
+        account.look(moment(busy={Outcome.STORED: second + 1}, **{f"e{second}": {Outcome.STORED: 1}}), float(second))
+        assert account.transfer() is not None
+    assert len(account._told) < 300

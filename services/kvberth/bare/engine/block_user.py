@@ -13,7 +13,7 @@ from collections import Counter
 
 import numpy as np
 
-from kvberth.client import Client, Outcome, chain
+from kvberth.client import Client, Outcome, Ticket, chain
 
 BLOCK_TOKENS = 16
 PAGES = 16
@@ -72,9 +72,16 @@ class BlockUser:
             for at in range(len(keys)):
                 self.pages[:, at] = _content(start + at)
             ticket = self.client.offload(keys, range(len(keys)), within_s=STORED_S)
-            ticket.wait(STORED_S)
+            if not ticket.wait(STORED_S):
+                self._take_back(ticket)
             outcomes.update(_name(outcome) for outcome in ticket.outcomes)
         return outcomes
+
+    def _take_back(self, ticket: Ticket) -> None:
+        """Waits until the pages may be written again: what is being copied can't be taken back, only waited for."""
+        ticket.cancel()
+        while not ticket.wait_released(STORED_S):
+            self._say("lost", "blocks that are being copied still")
 
     def _is_right(self, at: int, number: int) -> bool:
         return bool(np.array_equal(self.pages[:, at], _content(number)))
