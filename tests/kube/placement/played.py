@@ -36,9 +36,7 @@ def role_of(pod: Json) -> PodRole | None:
 
 def workload_of(pod: Json, wanted: Mapping[str, int]) -> Owner | None:
     name = pod["metadata"]["labels"].get("app")
-    by_set = any(one["kind"] == "StatefulSet" for one in pod["metadata"].get("ownerReferences", []))
-    kind = "StatefulSet" if by_set else "Deployment"
-    return Owner(kind=kind, name=name, uid=f"uid-{name}", wanted=wanted.get(name, 0)) if name else None
+    return Owner(kind="Deployment", name=name, uid=f"uid-{name}", wanted=wanted.get(name, 0)) if name else None
 
 
 def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodScheduledV1 | PodWaitingV1 | PodReadyV1:
@@ -74,8 +72,6 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
             for volume in spec.get("volumes", [])
             if "hostPath" in volume
         ),
-        "run_as_user": spec.get("securityContext", {}).get("runAsUser"),
-        "supplemental_groups": tuple(spec.get("securityContext", {}).get("supplementalGroups", [])),
         "legacy": legacy,
         "gate": next(filter(None, map(read_ending, gate_messages(pod))), None),
         "deleting": "deletionTimestamp" in meta,

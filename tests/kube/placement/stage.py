@@ -26,7 +26,6 @@ from kvberth.kube.resources import (
     PODS,
     REPLICA_SETS,
     SERVICES,
-    STATEFUL_SETS,
     Resource,
 )
 from kvberth.placement.service import main
@@ -65,14 +64,7 @@ class Stage:
         }
         return await create(self.client, KVCACHES, self.namespace, body)
 
-    async def engines(
-        self,
-        name: str = "llama",
-        model: str = "llama",
-        replicas: int = 1,
-        kind: Resource = DEPLOYMENTS,
-        **pod: Any,
-    ) -> None:
+    async def engines(self, name: str = "llama", model: str = "llama", replicas: int = 1, **pod: Any) -> None:
         labels = {"app": name, MODEL: model}
         spec = {
             "nodeSelector": {"stage": self.namespace},
@@ -80,7 +72,7 @@ class Stage:
             "terminationGracePeriodSeconds": 1,
             **pod,
         }
-        body: Json = {
+        body = {
             "metadata": {"name": name},
             "spec": {
                 "replicas": replicas,
@@ -88,9 +80,7 @@ class Stage:
                 "template": {"metadata": {"labels": labels}, "spec": spec},
             },
         }
-        if kind is STATEFUL_SETS:
-            body["spec"]["serviceName"] = name
-        await create(self.client, kind, self.namespace, body)
+        await create(self.client, DEPLOYMENTS, self.namespace, body)
 
     async def cordon(self, *nodes: str) -> None:
         """Let pods be bound to all nodes but these."""
