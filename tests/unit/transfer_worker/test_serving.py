@@ -85,6 +85,25 @@ def test_what_is_kept_of_a_client_that_is_gone_keeps_no_memory_mapped(monkeypatc
         mapped.clear()  # raises BufferError where anybody still looks at it
 
 
+def test_a_client_is_rung_for_what_it_waits_for_and_for_nothing_else(serve: Serve) -> None:
+    serving = serve(20)
+    rings = came(serving, A)
+    rings.page[pages.QUOTA_SEEN] = rings.mirror[pages.QUOTA]
+    for hears, after_commit, after_answer in (
+        (0, [], []),
+        (pages.HEARS_GRANTS, [A], []),
+        (pages.HEARS_RECEIPTS, [], [A]),
+        (pages.HEARS_GRANTS | pages.HEARS_RECEIPTS, [A], [A]),
+    ):
+        serving.sleepers()
+        rings.page[pages.SLEEPS] = hears
+        commit(serving, rings, key_of(hears))
+        assert serving.sleepers() == after_commit
+        serving.answer(2)
+        assert serving.sleepers() == after_answer
+        assert serving.sleepers() == []
+
+
 def test_slots_that_an_earlier_worker_granted_are_in_use_until_their_holder_greets(serve: Serve) -> None:
     before = serve(20)
     came(before, A)
