@@ -83,7 +83,7 @@ def test_an_account_with_the_rights_of_the_preflight_alone_gets_every_answer(clu
 def test_an_account_that_may_not_look_is_told_so_and_nothing_counts_as_good(cluster: ControlPlane) -> None:
     status, found = ask(account(cluster, "nobody"))
     assert status == 1  # it may not install either
-    unknown = {"definition", "aibrix", "namespace", "names", "installed", "pod-security", "nodes"}
+    unknown = {"definition", "aibrix", "namespace", "names", "bus", "installed", "pod-security", "nodes"}
     assert levels(found, "OK") == {"rights": "REFUSED", **dict.fromkeys(unknown, "UNKNOWN")}
     assert "deployments.apps is forbidden" in found["aibrix"][1]
 
