@@ -31,7 +31,7 @@ MANIFEST = REPOSITORY / "examples" / "llama-3-8b-l20" / "engine-and-kvcache.yaml
 WORKLOAD = "llama-3-8b-instruct"
 KVCACHE = "aibrix-kvcache-llama-3-8b-instruct"
 GPU_LABEL = "machine.cluster.vke.volcengine.com/gpu-name"
-STARTS_WITHIN_S = 20.0
+STARTS_WITHIN_S = 60.0
 ENDS_WITHIN_S = 20.0
 CALM_FOR_S = 4.0
 
