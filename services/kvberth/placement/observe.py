@@ -55,6 +55,13 @@ class _Namespace:
         """Whether nothing is known of it."""
         return not (self.kvcaches or self.caches or self.engines.known or self.pods)
 
+    def put_kvcache(self, name: str, item: KVCache) -> None:
+        """Know another state of a KVCache; of one with another spec, what new caches are made from is not known yet."""
+        before = self.kvcaches.get(name)
+        if before is None or before.spec != item.spec:
+            self.revisions.pop(name, None)
+        self.kvcaches[name] = item
+
 
 class Index:
     """All last states, by namespace."""
@@ -298,7 +305,7 @@ class Index:
             if (left := facts.departed(event, cause)) is not None:
                 held.engines.departed[event.uid] = left
         elif isinstance(event, KVCacheSpecV1):
-            held.kvcaches[event.name] = facts.kvcache(event, cause)
+            held.put_kvcache(event.name, facts.kvcache(event, cause))
         elif isinstance(event, KVCacheGoneV1):
             held.kvcaches[event.name] = facts.gone_kvcache(event, cause)
         elif subject.entity is Entity.PROCESS:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from kvberth.kvcache import CacheSize, Variable, normalise
+from kvberth.kvcache import HASH, CacheSize, Variable, normalise
 from kvberth.placement.apply.kubernetes import budgets
 from kvberth.placement.apply.kubernetes.children import Apply, Blocked, Create, Delete, ours, taken, writes
 from kvberth.placement.apply.kubernetes.compare import differences
@@ -27,6 +27,7 @@ from kvberth.placement.apply.kubernetes.render import (
     terms,
     tolerations_of,
 )
+from kvberth.placement.apply.kubernetes.restarting import revisions
 from kvberth.placement.apply.kubernetes.status import is_said, status_body
 from kvberth.placement.apply.kubernetes.wanted import Ways, adopted, children
 from kvberth.placement.apply.kubernetes.worker import WorkerProgram
@@ -72,6 +73,19 @@ def asked(*nodes: str, pool: str = "", needs: Needs | None = None) -> dict[str, 
     common = {"why": Why.WANTED, "uid": "uid-kv", "size_bytes": 1, "memory_bytes": 1, "cpu_millis": 1}
     one = Wanted(run=True, pool=pool, gate=spec.gate, directory=True, since=NOW, cause=None, needs=needs, **common)
     return dict.fromkeys(nodes, one)
+
+
+def test_what_new_pods_are_made_from_is_known_once_the_set_is_seen_as_it_is_wanted() -> None:
+    wanted = [daemon_set(SET), rpc_service(OWNER, 9600, "Local")]
+    digest = wanted[0].body["metadata"]["annotations"][HASH]
+    name = ("DaemonSet", "kv")
+    seen = live(generation=2)
+    settled = seen.model_copy(update={"status": seen.status.model_copy(update={"observed_generation": 2})})
+    assert revisions(wanted, {name: settled}) == {"": digest}
+    assert revisions(wanted, {name: seen}) is None, "its controller may still make older ones"
+    other = [daemon_set(replace(SET, image="vineyardd:2"))]
+    assert revisions(other, {name: settled}) is None, "another one is written, or will be"
+    assert revisions(wanted, {}) == {}
 
 
 def test_variables_reach_the_cache_as_the_manifest_names_them() -> None:

@@ -188,6 +188,21 @@ def test_what_was_at_rest_is_looked_at_once_its_manifest_is_another(outdated: Wo
     assert _restarts(plan(outdated.snapshot_of(index), Policy(), outdated.now)) == ["a"]
 
 
+def test_a_manifest_that_was_another_for_a_moment_ends_no_cache(outdated: World) -> None:
+    index = outdated.index()
+    assert _restarts(plan(outdated.snapshot_of(index), Policy(), outdated.now)) == ["a"]
+
+    def apply(memory: str) -> list[str]:
+        outdated.kvcache(memory=memory)
+        subject = subjects.spec(NAMESPACE, "kv")
+        index.take(subject, *outdated.states[subject])
+        return _restarts(plan(outdated.snapshot_of(index), Policy(), outdated.now))
+
+    assert apply("64Gi") == [], "what new caches would be made from, nobody has said of this one"
+    assert index.set_revisions(NAMESPACE, "kv", {"": "new"})
+    assert apply("64Gi") == ["a"], "said again, it is the same"
+
+
 def test_only_a_pod_of_the_present_manifest_must_have_its_size(outdated: World) -> None:
     outdated.health("b", incarnation="pod-b-old", memory_limit=2**28)
     outdated.plan()

@@ -176,8 +176,8 @@ class Keeper:
         self._desk.trouble(key, found.trouble or await self._creation(key, wanted, live))
         if not found.sets_blocked:
             await self._desk.written(key, intent)
-        made_from = revisions(item for item in self.live(key).values() if isinstance(item, LiveSet))
-        if made_from is not None:
+        made_from, now = revisions(wanted, self.live(key)), self._desk.intent(key)
+        if made_from is not None and now is not None and now.item.spec == intent.item.spec:
             self._desk.revisions(key, made_from)
 
     async def _write(self, owner: Owner, todo: list[Write], live: dict[Name, Live]) -> "_Found":

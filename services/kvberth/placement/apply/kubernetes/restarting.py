@@ -3,28 +3,39 @@
 Decides nothing but what the budgets decide: a cache that answers is ended only where its pod could be evicted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kvberth.kube import KubeError, NotFound, Target
 from kvberth.kube.resources import PODS
 from kvberth.kvcache import HASH
 from kvberth.placement.apply import ApplyError
 from kvberth.placement.apply.kubernetes import reading
+from kvberth.placement.apply.kubernetes.children import Live, Name
 from kvberth.placement.apply.kubernetes.kinds import LiveSet
 from kvberth.placement.apply.kubernetes.leaving import Leaving
-from kvberth.placement.apply.kubernetes.render import POOL_LABEL
+from kvberth.placement.apply.kubernetes.render import POOL_LABEL, Child
 from kvberth.placement.apply.kubernetes.writing import Cluster
 from kvberth.placement.memory import Held
 from kvberth.placement.steps import Restart
 
 
-def revisions(sets: Iterable[LiveSet]) -> dict[str, str] | None:
-    """Return by pool what new pods are made from; None while a DaemonSet's controller may still make older ones."""
+def revisions(wanted: Iterable[Child], live: Mapping[Name, Live]) -> dict[str, str] | None:
+    """Return by pool what new pods are made from.
+
+    None while a DaemonSet is not seen as it is wanted, or its controller may still make older pods: a pod that differs
+    from what was wanted for a moment is none that must begin anew.
+    """
     found = {}
-    for item in sets:
-        if item.metadata.deleting or item.status.observed_generation < item.metadata.generation:
+    for child in wanted:
+        item = live.get((child.target.resource.kind, child.target.name))
+        if not isinstance(item, LiveSet):
+            continue
+        made_from = item.metadata.annotations.get(HASH, "")
+        if item.metadata.deleting or made_from != child.body["metadata"]["annotations"].get(HASH, made_from):
             return None
-        found[item.metadata.labels.get(POOL_LABEL, "")] = item.metadata.annotations.get(HASH, "")
+        if item.status.observed_generation < item.metadata.generation:
+            return None
+        found[item.metadata.labels.get(POOL_LABEL, "")] = made_from
     return found
 
 
