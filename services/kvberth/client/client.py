@@ -77,7 +77,7 @@ class Client:
         """Waits until there is a cache that lets blocks in; False: not yet, see `why`."""
         until = time.monotonic() + timeout_s
         with self._desk.changed:
-            while self.why is not None or not self._desk.queue.quota:
+            while self.why is not None or self._desk.refusal() is not None:
                 left = until - time.monotonic()
                 if left <= 0:
                     return False

@@ -53,7 +53,7 @@ class Desk:
         with self.changed:
             self.admitted += len(keys)
             self._write(pages.ADMITTED, self.admitted)
-            why = self._refusal()
+            why = self.refusal()
             fitting = min(len(keys), self.queue.room if why is None else 0)
             for at in range(fitting):
                 self.queue.add(Job(ticket, at, keys[at], blocks[at], priority, deadline_ns))
@@ -254,8 +254,8 @@ class Desk:
         if last:
             self.changed.notify_all()
 
-    def _refusal(self) -> Outcome | None:
-        """Why nothing at all is taken in at this moment."""
+    def refusal(self) -> Outcome | None:
+        """Why nothing at all is taken in at this moment; for who holds the lock."""
         if not self._open or self._mapping is None or self._mapping.memory.ended:
             return Outcome.NO_CACHE
         return Outcome.BUDGET if self.queue.quota < self.queue.slot_bytes else None

@@ -20,7 +20,7 @@ PASSES = """
 name: passes
 steps:
   - wait: {node: {name: l20-a, ready: true}, measure: ready}
-  - {cordon: l20-a, needs: transfer}
+  - {cordon: l20-a, needs: metadata}
 """
 FAILS = f"""
 name: fails
@@ -103,7 +103,7 @@ async def test_json_is_one_object_and_a_failed_scenario_keeps_its_logs_and_leave
     assert failure["expected"].endswith("answer on exactly l20-b within 0.1 s")
     assert failure["seen"].startswith("they answer on ")
     assert "1 passed, 1 failed, 1 skipped" in err
-    assert "skipped 2: cordon l20-a  (needs transfer)" in err
+    assert "skipped 2: cordon l20-a  (needs metadata)" in err
     kept = {path.name for path in (runner.folder / "kept" / "fails").rglob("*")}
     assert {"events.jsonl", "up.log", "scheduler.log", "nats.log"} <= kept
     assert any(re.fullmatch(r"engine\..*\.log", name) for name in kept)
