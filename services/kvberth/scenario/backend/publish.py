@@ -42,7 +42,11 @@ async def publish(what: Publish, bus: BusSettings, heard: Callable[[], Sequence[
     client = await _connected(bus)
     try:
         subject, body, headers = await _message(what, client, heard)
+        every_s = durations.parse(what.every, {})
         for number in range(1, what.times + 1):
+            if number > 1 and every_s:
+                await client.flush(timeout=CONNECT_WITHIN_S)
+                await asyncio.sleep(every_s)
             if number > 1 and _has_new_ids(what):
                 headers |= _new_id()
             now = datetime.now(UTC)

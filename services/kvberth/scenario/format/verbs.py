@@ -119,7 +119,7 @@ AnyKill = Annotated[Kill, BeforeValidator(_plain_kill, json_schema_input_type=An
 class Publish(OneOf):
     """A message on the bus that nobody of kvberth said."""
 
-    apart: ClassVar[frozenset[str]] = frozenset({"subject", "headers", "type", "times"})
+    apart: ClassVar[frozenset[str]] = frozenset({"subject", "headers", "type", "times", "every"})
 
     again: "Again | None" = None
     """An earlier message once more."""
@@ -137,6 +137,8 @@ class Publish(OneOf):
     times: int = Field(1, ge=1, le=100_000)
     """How often; ``{n}`` in subject and body stands for the number, from 1. There and in headers ``{now}``,
     ``{now+7m}``, ``{now-1h}`` stand for times."""
+    every: Duration = "0s"
+    """What passes between two of them."""
 
     def __str__(self) -> str:
         """Say it."""
