@@ -95,7 +95,7 @@ scenarios: .venv/dev.stamp ## A handful of stories on the bare backend
 
 scenarios-all: .venv/dev.stamp ## All stories on the bare backend
 	@echo '== all scenarios on the bare backend'
-	@$(PYTEST) -q -m "not long" tests/scenario
+	$(call beside_others,2,-m "not long" $(MODULES) tests/scenario)
 	@$(SCENARIO) --jobs 2 tests/scenarios/*.yaml
 
 # While a bus is dead nobody has anything to do: these stand beside each other.

@@ -72,6 +72,8 @@ def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodSchedu
             for volume in spec.get("volumes", [])
             if "hostPath" in volume
         ),
+        "run_as_user": spec.get("securityContext", {}).get("runAsUser"),
+        "supplemental_groups": tuple(spec.get("securityContext", {}).get("supplementalGroups", [])),
         "legacy": legacy,
         "gate": next(filter(None, map(read_ending, gate_messages(pod))), None),
         "deleting": "deletionTimestamp" in meta,
