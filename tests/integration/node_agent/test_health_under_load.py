@@ -73,12 +73,12 @@ async def test_a_daemon_that_lists_a_hundred_thousand_blobs_is_slow_and_never_sa
         await asyncio.to_thread(_fill, str(daemon.path))
         async with proving(daemon.path) as proof:
             await proof.until("healthy Proven")
-            lister = await asyncio.create_subprocess_exec(sys.executable, "-c", _LISTS, str(daemon.path))
-            async with asyncio.timeout(120):
-                assert await lister.wait() == 0
+            async with asyncio.timeout(200):
+                while "degraded Slow" not in proof.words:  # one list keeps a daemon busy for seconds, or hardly
+                    lister = await asyncio.create_subprocess_exec(sys.executable, "-c", _LISTS, str(daemon.path))
+                    assert await lister.wait() == 0
             await until(lambda: proof.words[-1] == "healthy Proven")
-            assert set(proof.words) <= {"healthy Proven", "degraded Slow"}
-            assert "degraded Slow" in proof.words
+            assert set(proof.words) == {"healthy Proven", "degraded Slow"}
 
 
 def _fill(path):
