@@ -49,7 +49,8 @@ class Hands:
             return await self._faults.put(fault, self._root, delay_s)
         if fault.way not in self.ways:
             raise ScenarioError("no way of the services leads through this node, so that none can fail here")
-        return self.ways[fault.way].set(fault, delay_s)
+        self.ways[fault.way].set(fault, delay_s)
+        return str(fault)
 
     def _begin(self) -> None:
         self._faults, self._peers, self._fillings = faults.Faults(), files.Peers(), filling.Fillings()
