@@ -56,10 +56,14 @@ test-store: .venv/dev.stamp ## The same for the block store, the transfer worker
 DAEMONS := 0.21.5 0.22.2 0.23.2 0.24.1
 BUILDS := .cache/vineyardd
 
-test-daemons: $(DAEMONS:%=$(BUILDS)/%.stamp) ## Our vineyard client and the official one against other builds of vineyardd
-	@for version in $(DAEMONS); do echo "== vineyardd $$version"; \
-	  PYTHONPATH=$(BUILDS)/$$version $(PYTEST) -q -n 2 $(MODULES) tests/integration/vineyard || exit 1; done
+test-daemons: $(DAEMONS:%=daemon-%) ## Our vineyard client and the official one against other builds of vineyardd
 
+daemon-%: private export PYTHONPATH = $(BUILDS)/$*
+daemon-%: $(BUILDS)/%.stamp
+	@echo '== vineyardd $*'
+	$(call beside_others,2,$(MODULES) tests/integration/vineyard)
+
+.PRECIOUS: $(BUILDS)/%.stamp
 $(BUILDS)/%.stamp: .venv/dev.stamp
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --no-deps --target $(BUILDS)/$* vineyard-bdist==$*
 	@touch $@
