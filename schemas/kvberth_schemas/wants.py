@@ -94,3 +94,5 @@ class DirWantV1(Want):
     gid: int | None = None
     gate_policy: Literal["wait", "startWithoutCache"] | None = None
     gate_timeout_s: float | None = None
+    cache: bool | None = None
+    """Whether a cache was asked for in it; false: it stands alone, or stood so until its end. None: nobody said."""

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from integration.bus.rig import plain
-from kvberth.bus import Absent, Bus, BusSettings
+from kvberth.bus import Absent, Bus, BusSettings, BusTimeout
 from kvberth.kvcache import GateSpec
 from kvberth.placement.apply.bare import BareBackend
 from kvberth.placement.reasons import Reason
 from kvberth.placement.states import Needs
-from kvberth.placement.steps import Claim, Finish, Remove
+from kvberth.placement.steps import Claim, Finish, Release, Remove
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import WANTS_STREAM, Service, WantKind
 from kvberth_schemas.wants import CacheWantV1, DirWantV1, Why
@@ -102,3 +102,24 @@ async def test_a_claim_does_not_spare_the_stop_that_is_to_be_removed(server):
         async with running(backend):
             await until(lambda: is_removed(server, CACHE))
             await until(lambda: view.rows[DIR].message.state == "keep")
+
+
+async def test_the_end_of_a_cache_is_told_before_its_wants_are_removed(server, monkeypatch):
+    """Whoever dies between the two leaves the wants, so that the next life tells it."""
+    async with life(server, 1) as (_, backend, view), running(backend):
+        await backend.adopt()
+        await backend.take("default", Remove(**STEP, reason=Reason.LINGERED, why=Why.IDLE), "p1")
+        await until(lambda: {CACHE, DIR} <= view.rows.keys())
+
+        async def cut(*_):
+            raise BusTimeout("nobody answers")
+
+        finish = Finish(**STEP, reason=Reason.LINGERED, moved_to=None)
+        with monkeypatch.context() as patched:
+            patched.setattr(Bus, "publish_log", cut)
+            with pytest.raises(BusTimeout):
+                await backend.take("default", finish, "p2")
+        standing = await backend.take("default", Release(**STEP, reason=Reason.UNCLAIMED), "p2")
+        assert standing.wanted is not None, "nothing was removed, so the next plan has the step again"
+        await backend.take("default", finish, "p3")
+        await until(lambda: is_removed(server, CACHE))

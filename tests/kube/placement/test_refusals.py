@@ -216,6 +216,9 @@ async def test_where_no_cache_fits_the_directory_alone_is_asked_for_also_by_the_
         await delete(world.client, DEPLOYMENTS, world.namespace, "llama")
         await world.end((await world.engine_pods())[a])
         await until(lambda: directory_gate(world, a)[0] == "drop", within_s=20)
+        want = world.directory(a)
+        assert want is not None
+        assert want.cache is False, "so the next leader tells no end of a cache"
 
 
 TOO_LARGE = {"image": "vineyardd:1", "cpu": "100m", "memory": "900Gi"}

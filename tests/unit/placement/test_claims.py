@@ -4,12 +4,16 @@ from datetime import timedelta
 
 import pytest
 
+from kvberth.placement import facts
+from kvberth.placement.apply.kubernetes import directories
 from kvberth.placement.apply.log import log_event
-from kvberth.placement.states import Wanted
+from kvberth.placement.states import Cause, Wanted
 from kvberth.placement.steps import failed
 from kvberth_schemas.events import SocketGoneV1
+from kvberth_schemas.registry import decode
 from kvberth_schemas.subjects import socket
-from support.placement_world import NAMESPACE, World, told
+from kvberth_schemas.wants import DirWantV1, Why
+from support.placement_world import NAMESPACE, START, World, told
 
 WAIT = {"gate": {"policy": "wait", "timeoutSeconds": 20}}
 
@@ -201,3 +205,39 @@ def test_a_cache_that_is_just_leaving_is_no_directory_alone():
     world.node("a", free=10)
     world.kvcache(spec=WAIT)
     assert "claim a" not in told(world.act())
+
+
+def adopted(world: World, want: DirWantV1, node: str = "a") -> None:
+    """The next leader on Kubernetes finds a directory, and no DaemonSet that names its node."""
+    said = facts.wanted(None, want, Cause("e", None, 1, START), None)
+    world.wanted[NAMESPACE, "kv", node] = directories.adopted(said, want)
+
+
+@pytest.mark.parametrize(("cache", "logged"), [(False, [None]), (True, ["CacheRemovedV1"])])
+def test_the_next_leader_tells_the_end_of_a_cache_and_none_of_a_directory_that_stood_alone(cache, logged):
+    world = crowded()
+    world.engine_gone("u1", "a")
+    adopted(world, directories.drop(NAMESPACE, "kv", Why.IDLE, 1, cache=cache))
+    assert told(world.act()) == [], "the agent has not said so yet"
+    agent_let_go(world)
+    world.later(61)
+    plan = world.act()
+    assert told(plan) == ["finish a"]
+    events = [log_event(NAMESPACE, step, "1-1") for step in plan.steps]
+    assert [event and type(event).__name__ for event in events] == logged
+
+
+def test_an_end_that_a_version_before_asked_for_is_told_as_a_caches():
+    payload = b'{"term":1,"state":"drop","why":"idle","namespace":"default","kvcache":"kv"}'
+    world = crowded()
+    adopted(world, decode("kvberth.want.dir.v1", payload))
+    assert not claim_on(world).only_directory
+
+
+def test_the_next_leader_keeps_a_directory_alone_as_it_was_and_renews_one_that_was_let_go():
+    world = crowded()
+    (step,) = world.plan().steps
+    adopted(world, directories.keep(NAMESPACE, step, 1))
+    assert told(world.act()) == []
+    adopted(world, directories.drop(NAMESPACE, "kv", Why.IDLE, 1, cache=False))
+    assert told(world.act()) == ["claim a"]

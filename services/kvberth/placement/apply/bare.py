@@ -17,7 +17,7 @@ from kvberth.placement.apply.log import log_event
 from kvberth.placement.apply.purges import Purges
 from kvberth.placement.snapshot import LiveWorkload
 from kvberth.placement.states import Wanted, WorkloadKey
-from kvberth.placement.steps import AnyStep, Claim, Place, Release, Remove, Restart
+from kvberth.placement.steps import AnyStep, Claim, Finish, Forget, Place, Release, Remove, Restart
 from kvberth_schemas import subjects
 from kvberth_schemas.requests import WorkloadReply, WorkloadRequest
 from kvberth_schemas.subjects import Verb, WantKind, WantSubject
@@ -92,9 +92,9 @@ class BareBackend:
             self._remove(key, step)
         elif isinstance(step, Restart):
             self._restart(key, step)
-        else:
-            self._clean_up(key)
         await self._tell(namespace, step, plan)
+        if isinstance(step, Finish | Forget):  # once that is told, which nobody could do later
+            self._clean_up(key)
         standing = self._standing.get(key)
         return Standing(*key, standing.wanted if standing is not None else None)
 
@@ -247,6 +247,7 @@ def _keep(namespace: str, step: Place | Claim, term: int) -> DirWantV1:
         kvcache=step.kvcache,
         gate_policy=step.gate.policy,
         gate_timeout_s=step.gate.timeout_s,
+        cache=isinstance(step, Place),
     )
 
 
@@ -265,7 +266,12 @@ def _is_claim(cache: Row | None, directory: Row | None) -> bool:
 
 def _drop(stopped: CacheWantV1) -> DirWantV1:
     return DirWantV1(
-        term=stopped.term, state="drop", why=stopped.why, namespace=stopped.namespace, kvcache=stopped.kvcache
+        term=stopped.term,
+        state="drop",
+        why=stopped.why,
+        namespace=stopped.namespace,
+        kvcache=stopped.kvcache,
+        cache=True,
     )
 
 

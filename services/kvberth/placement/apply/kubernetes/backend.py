@@ -154,8 +154,8 @@ class KubernetesBackend:
             self._resize(asked, step)
             await self._tell(namespace, step, plan)
         else:
+            await self._tell(namespace, step, plan)  # first: nobody could tell of it later
             self._clean_up(key, asked, step.node)
-            await self._tell(namespace, step, plan)
         return Standing(*key, step.node, asked.nodes.get(step.node))
 
     def _held(self, key: Key, step: Remove | Restart, held: Held) -> Standing:
@@ -256,14 +256,14 @@ class KubernetesBackend:
             traceparent=step.traceparent,
         )
         asked.changed = True
-        want = directories.drop(*key, step.why, self._term)
+        want = directories.drop(*key, step.why, self._term, cache=True)
         self._wants.put(_subject(key, step.node), want, cause=step.cause)
 
     def _release(self, key: Key, asked: _Asked, node: str) -> None:
         old = asked.nodes.get(node)
         if old is not None:
             asked.nodes[node] = facts.released(old, self._options.now())
-            self._wants.put(_subject(key, node), directories.drop(*key, Why.IDLE, self._term))
+            self._wants.put(_subject(key, node), directories.drop(*key, Why.IDLE, self._term, cache=False))
 
     def _clean_up(self, key: Key, asked: _Asked, node: str) -> None:
         if asked.nodes.pop(node, None) is None:
@@ -289,10 +289,7 @@ class KubernetesBackend:
     def _adopt_directory(self, subject: WantSubject, row: Row, want: DirWantV1) -> None:
         key = (subject.namespace, subject.object)
         wanted = facts.wanted(None, want, facts.cause_of(row.envelope, row.sequence), row.envelope.cause)
-        needs = Needs(strangers=directories.strangers_of(want))
-        # A directory that is dropped was a cache's, for all that is known: its end is told.
-        wanted = replace(wanted, directory=True, only_directory=want.state == "keep", needs=needs)
-        self._asked[key].nodes[subject.node] = wanted
+        self._asked[key].nodes[subject.node] = directories.adopted(wanted, want)
         again = want.model_copy(update={"term": self._term})
         self._wants.put(_subject(key, subject.node), again, cause=row.envelope.cause)
 
@@ -302,7 +299,9 @@ class KubernetesBackend:
         for node in nodes_of(item.spec):
             said = nodes.get(node)
             blank = _unasked("", item.metadata.creation_timestamp or self._options.now())
-            nodes[node] = adopted(item, said or blank, directory=said is not None and said.only_directory)
+            nodes[node] = adopted(
+                item, said or blank, directory=said is not None and said.only_directory and said.directory
+            )
 
 
 def _unasked(uid: str, now: datetime) -> Wanted:
