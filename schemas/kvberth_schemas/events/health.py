@@ -30,7 +30,7 @@ class HealthReason(StrEnum):
     DENIED = "Denied"
     REFUSED = "Refused"
     GONE = "Gone"
-    """It closed the connection in the midst of a proof."""
+    """It closed a connection: in the midst of a proof, or the one that is kept, however soon its next life answered."""
     PROTOCOL = "Protocol"
     WRONG_BYTES = "WrongBytes"
     NOT_VISIBLE = "NotVisible"

@@ -49,6 +49,11 @@ class Client:
         """Whether the daemon, a failure or `aclose` has ended this connection; then connect anew."""
         return self._connection.closed.is_set()
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was the daemon that closed this connection, as its end does."""
+        return self._connection.ended
+
     async def status(self, *, timeout_s: float = 1.0) -> InstanceStatus:
         """Asks the daemon who it is and how full."""
         async with self._turn(timeout_s):

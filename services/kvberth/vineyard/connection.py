@@ -29,6 +29,8 @@ class Connection:
     def __init__(self, path: str, sock: socket.socket) -> None:
         self.path = path
         self.closed = asyncio.Event()
+        self.ended = False
+        """Whether it was the daemon that closed it."""
         self._loop = asyncio.get_running_loop()
         self._sock = sock
         self._inbox = bytearray()
@@ -137,6 +139,7 @@ class Connection:
             self._cut_off = True
         self._inbox += data
         if not data:
+            self.ended = not self.closed.is_set()
             self.close(ConnectionGone, "the daemon closed the connection")
         elif not self._expecting:
             self.close(ProtocolError, f"the daemon sent {len(data)} bytes that nobody asked for")
@@ -160,6 +163,7 @@ class Connection:
         if is_own_shortage(error):
             self.close(CannotAsk, f"nobody could be asked here ({error.strerror})")
         else:
+            self.ended = not self.closed.is_set()
             self.close(ConnectionGone, f"the daemon is gone ({error.strerror})")
 
 

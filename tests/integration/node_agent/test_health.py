@@ -135,6 +135,23 @@ async def test_a_successor_that_hangs_is_not_named_after_the_daemon_that_was_pro
     assert (hung.incarnation, hung.last_proof) == (None, healthy.last_proof)
 
 
+async def test_a_death_is_told_though_the_next_life_answers_before_anybody_looks(root):
+    """As in a cache's container, whose script starts the next one within a tenth of a second."""
+    path = root / "vineyard.sock"
+    lives = []
+    async with proving(path, period_s=60.0) as proof:  # who looks is only whom the sockets' word stirs
+        for _ in range(5):
+            async with running_vineyardd(path) as daemon:
+                lives.append(daemon.incarnation)
+                proof.follow()
+                await until(
+                    lambda life=daemon.incarnation: life in [event.incarnation for event in proof.events], WITHIN_S
+                )
+    told = [(event.verdict, event.reason, event.incarnation) for event in proof.events if event.incarnation]
+    expected = [(("healthy", "Proven", life), ("failed", "Gone", life)) for life in lives]
+    assert told == [word for words in expected for word in words][:-1]
+
+
 async def test_a_stopped_daemon_is_hung_and_healthy_again_and_nothing_is_left_in_it(daemon):
     async with proving(daemon.path) as proof:
         await proof.until("healthy Proven")

@@ -4,12 +4,24 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kvberth.node_agent.health.verdict import Cache, Failed, Late, NoEvidence, Proven, Standing, ended, judge, recalled
+from kvberth.node_agent.health.verdict import (
+    Cache,
+    Failed,
+    Late,
+    NoEvidence,
+    Proven,
+    Standing,
+    ended,
+    judge,
+    recalled,
+    unsaid_end,
+)
 from kvberth_schemas.events import HealthReason, Verdict
 
 CACHE = Cache("l20-a", "default", "k", "/r/default/k/vineyard.sock")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GOOD = Proven("i1", 0.002, 0.0002, 64, 1 << 26)
+OTHER = Proven("i2", 0.002, 0.0002, 64, 1 << 26)
 SLOW = Proven("i1", 0.8, 0.1, 64, 1 << 26)
 OUR_DELAY_MAY_BE_ALL = Proven("i1", 0.8, 0.02, 64, 1 << 26, 0.1)
 ONE_LATE_CALL = Proven("i1", 0.39, 0.0002, 64, 1 << 26)
@@ -61,8 +73,39 @@ def test_each_change_is_said_once_and_a_missed_deadline_needs_a_second_one(looks
 
 
 def test_another_daemon_in_the_place_of_one_that_was_proven_is_news():
-    other = Proven("i2", 0.002, 0.0002, 64, 1 << 26)
-    assert [event.incarnation for event in said(GOOD, other)] == ["i1", "i2"]
+    assert [event.incarnation for event in said(GOOD, OTHER)] == ["i1", "i2"]
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "closed", "told"),
+    [
+        ([GOOD], OTHER, False, True),
+        ([GOOD], OTHER, True, True),
+        ([GOOD], GOOD, True, True),  # of one that kvberth did not start every life has the same name
+        ([SLOW], OTHER, False, True),
+        ([FULL], OTHER, False, False),  # nobody knows who was full
+        ([GOOD, FULL], OTHER, False, True),
+        ([GOOD], NOTHING, True, True),
+        ([GOOD], BUSY, True, True),
+        ([GOOD], BLIND, True, True),
+        ([GOOD], NOTHING, False, False),
+        ([GOOD], GOOD, False, False),
+        ([GOOD], STALE, True, False),  # which is said instead
+        ([GOOD, STALE], OTHER, True, False),  # was said
+        ([], OTHER, True, False),
+    ],
+)
+def test_the_end_of_who_was_said_to_be_there_is_told_however_soon_another_answers(before, seen, closed, told):
+    standing = Standing()
+    for look in before:
+        standing, _ = judge(CACHE, standing, look, START)
+    end = unsaid_end(CACHE, standing, seen, closed=closed)
+    assert (end is not None) == told
+    if end is not None:
+        standing, event = judge(CACHE, standing, end, START)
+        assert event is not None
+        assert (event.verdict, event.reason, standing.living) == ("failed", "Gone", None)
+        assert unsaid_end(CACHE, standing, seen, closed=closed) is None
 
 
 def test_a_failure_names_who_was_proven_last_and_when():

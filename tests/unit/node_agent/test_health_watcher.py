@@ -28,6 +28,9 @@ class Looks:
     def ended(self):
         return False
 
+    def closed(self):
+        return False
+
     async def aclose(self):
         pass
 

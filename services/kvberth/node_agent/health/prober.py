@@ -37,6 +37,7 @@ class Prober:
         self._writer = KeptClient(path)
         self._leftovers = Leftovers()
         self._proven: Listener | None = None
+        self._closed = False
         self._calls: dict[str, list[float]] = {}
 
     @property
@@ -51,6 +52,11 @@ class Prober:
             return False
         self._proven = None
         return True
+
+    def closed(self) -> bool:
+        """Whether a daemon closed the connection that is kept; told once. The next one may answer already."""
+        closed, self._closed = self._closed, False
+        return closed
 
     def recall(self, proof: datetime) -> bool:
         """Take over a proof of an earlier life of this agent; whether the daemon of then is the one that listens."""
@@ -137,6 +143,7 @@ class Prober:
         """Hold no memory of a daemon that is gone, however long no other one answers."""
         lost = self._writer.take_lost()
         if lost is not None:
+            self._closed = self._closed or lost.ended
             self._leftovers.let_go(lost)
 
     async def _close(self, reader: Client) -> None:

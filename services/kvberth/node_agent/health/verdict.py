@@ -18,6 +18,8 @@ RENEW_EVERY = timedelta(seconds=30)
 """How old the time of the last proof may be on the bus while proofs go on."""
 _ENDED = frozenset({HealthReason.MISSING, HealthReason.STALE, HealthReason.GONE})
 """What shows that the daemon that was there is not there any more; one that refuses is (who is dead is `STALE`)."""
+_THERE = frozenset({Verdict.HEALTHY, Verdict.DEGRADED})
+"""What is said of who answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,19 @@ def judge(cache: Cache, standing: Standing, seen: Observation, now: datetime) ->
     if verdict is None or not _is_news(after, verdict, now):
         return after, None
     return replace(after, said=verdict), verdict
+
+
+def unsaid_end(cache: Cache, standing: Standing, seen: Observation, *, closed: bool) -> Failed | None:
+    """Give the end of the daemon that was said to be there, where what was `seen` since is no word of it.
+
+    The next one may answer before anybody looks. ``closed``: the daemon closed the connection that was kept.
+    """
+    said = standing.said
+    if said is None or said.verdict not in _THERE or isinstance(seen, Failed):
+        return None
+    if isinstance(seen, Proven) and said.incarnation not in {None, seen.incarnation}:
+        return Failed(HealthReason.GONE, f"{cache.path}: vineyardd ended, and another one answers already")
+    return Failed(HealthReason.GONE, f"{cache.path}: vineyardd closed the connection that was kept") if closed else None
 
 
 def ended(standing: Standing) -> Standing:

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kvberth.node_agent.health.prober import Prober
-from kvberth.node_agent.health.verdict import Cache, Failed, NoEvidence, Observation, Standing, ended, judge, recalled
+from kvberth.node_agent.health.verdict import (
+    Cache,
+    Failed,
+    NoEvidence,
+    Observation,
+    Standing,
+    ended,
+    judge,
+    recalled,
+    unsaid_end,
+)
 from kvberth_schemas.events import CacheHealthV1
 
 PROBE_S = 30.0
@@ -77,6 +87,10 @@ class HealthWatcher:
 
     def _judge(self, seen: Observation) -> None:
         self._observed(seen)
+        end = unsaid_end(self._cache, self.standing, seen, closed=self._prober.closed())
+        if end is not None:
+            seen = end
+            self._stir.set()  # for who is there now; two words at once would be one on the bus
         self.standing, event = judge(self._cache, self.standing, seen, self._now())
         if event is not None:
             self._say(event, seen.detail if isinstance(seen, Failed | NoEvidence) else "")
