@@ -121,7 +121,7 @@ def run(case: Case) -> None:
     case.signal(engine, "vllm", "block_user", "STOP")
     delete_cache(case)
     worker = until("a new cache runs", case.cache)
-    until("its worker says for whom it waits", lambda: "Waiting for 1 clients" in case.log(worker, "transfer-worker"))
+    until("its worker says for whom it waits", lambda: "Waiting for 1 client " in case.log(worker, "transfer-worker"))
     small = case.usage(worker)
     say(f"while it waits, the new cache's pod is charged with {small // MIB} MiB")
     if small > MOST_OTHER:

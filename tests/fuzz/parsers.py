@@ -339,6 +339,8 @@ _PACKETS = tuple(
         control.Done((1, 2, 2**63)),
         control.Wait(("ab", "cd")),
         control.Refuse("budget", "too much"),
+        control.Ask(),
+        control.Told("no store"),
         control.Bye(),
         control.Wake(),
     )

@@ -57,6 +57,8 @@ class CacheHealthV1(Event):
     memory_usage: int | None = None
     memory_limit: int | None = None
     metadata: str = "local"
+    blocks: str | None = None
+    """Why its transfer worker does not serve; empty: it does; none: no transfer worker listens there."""
 
 
 class CacheHealthGoneV1(Event):

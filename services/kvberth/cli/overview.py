@@ -125,15 +125,6 @@ def told_lines(overview: Overview) -> list[str]:
     return [f"{status.namespace}/{status.name}: {line}" for status in statuses for line in _says(status)]
 
 
-def worker_lines(overview: Overview) -> list[str]:
-    """Say of each transfer worker that does not serve why not, as its runner saw it."""
-    idle = (one for one in overview.processes if one.role == "transfer" and not one.ready)
-    return [
-        f"{one.namespace}/{one.name}: its transfer worker on {one.node} does not serve: {one.message or 'it starts'}"
-        for one in idle
-    ]
-
-
 def engine_table(overview: Overview) -> Table:
     """One row per engine pod."""
     table = _table("ENGINE", "NAMESPACE", "NODE", "STATE", "RESTARTS")

@@ -30,7 +30,6 @@ from kvberth.cli.overview import (
     pretended_lines,
     silence_lines,
     told_lines,
-    worker_lines,
 )
 from kvberth.cli.vouched import vouched
 from kvberth_schemas import subjects
@@ -121,7 +120,6 @@ def render(overview: Overview, now: datetime) -> RenderableType:
     tables: list[RenderableType] = [
         kvcache_table(overview, now),
         *(Text(line) for line in told_lines(overview)),
-        *(Text(line, "yellow") for line in worker_lines(overview)),
         "",
         engine_table(overview),
         *(Text(line, "yellow") for line in ended_lines(overview)),

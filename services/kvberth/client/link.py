@@ -14,7 +14,7 @@ from pathlib import Path
 from kvberth.client.mapping import Mapping
 from kvberth.store import control
 from kvberth.store.control import Hello, Layout, Message, Refuse, Register, Wait, Welcome
-from kvberth.store.errors import Malformed
+from kvberth.store.errors import Malformed, mapping_clients
 
 _ANSWER_S = 2.0
 _MAX_FDS = 250
@@ -157,7 +157,7 @@ def _said(message: Message) -> LinkError:
         case Refuse(reason, words):
             return LinkError(f"{words} ({reason})", _REFUSED_S)
         case Wait(clients) if clients:
-            return LinkError(f"the worker waits for {len(clients)} clients that map an earlier store")
+            return LinkError(f"the worker waits for {mapping_clients(len(clients))} an earlier store")
         case Wait():
             return LinkError("the worker has no store at this moment")
         case _:

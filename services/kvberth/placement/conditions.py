@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kvberth.kvcache import SOCKET_GROUP, KVCacheSpec, node_label_complaint
+from kvberth.placement.blocks import blocks_of
 from kvberth.placement.health import Proof, proof_of
 from kvberth.placement.membership import Following
 from kvberth.placement.nobody import no_engine, too_large, waiting_engines
@@ -64,7 +65,7 @@ def conditions(outcome: Outcome, rows: tuple[NodeRow, ...], now: datetime) -> tu
     healthy = _healthy(outcome, rows, served)
     metadata = _metadata(outcome.item.spec)
     ready = _ready(outcome, (accepted, placed, sockets), (healthy, metadata))
-    found = (accepted, placed, sockets, healthy, metadata, ready)
+    found = (accepted, placed, sockets, healthy, *_blocks_ready(outcome, served), metadata, ready)
     previous = outcome.snapshot.memory.statuses.get(outcome.item.name)
     known = previous.conditions if previous is not None and previous.uid == outcome.item.uid else ()
     before = {old.type: old for old in known}
@@ -274,6 +275,23 @@ def _healthy(outcome: Outcome, rows: tuple[NodeRow, ...], served: str) -> Findin
             sentences = [f"{node}: {proof.message}" for node, proof in bad]
             return Finding("Healthy", status, bad[0][1].reason, "; ".join(more(sentences)))
     return Finding("Healthy", TRUE, HealthReason.PROVEN, f"bytes went in and came back on {served}")
+
+
+def _blocks_ready(outcome: Outcome, served: str) -> tuple[Finding, ...]:
+    """Whether blocks can be stored beside the engines; says nothing of a KVCache that asks for no store of blocks."""
+    spec, nodes = outcome.item.spec, sorted(outcome.following.bound)
+    if spec is None or not any(size.block_bytes for size in (spec.size, *(pool.size for pool in spec.pools))):
+        return ()
+    if not nodes:
+        sentence = no_engine(outcome.item, outcome.following, outcome.snapshot)
+        return (Finding("BlocksReady", UNKNOWN, Reason.NO_ENGINE, sentence),)
+    found = [(node, blocks_of(node, outcome.work.caches.get(node, _NO_CACHE), outcome.snapshot)) for node in nodes]
+    for status in (FALSE, UNKNOWN):
+        bad = [(node, blocks) for node, blocks in found if blocks.status is status]
+        if bad:
+            sentences = [f"{node}: {blocks.message}" for node, blocks in bad]
+            return (Finding("BlocksReady", status, bad[0][1].reason, "; ".join(more(sentences))),)
+    return (Finding("BlocksReady", TRUE, Reason.SERVING, f"blocks can be stored on {served}"),)
 
 
 def _proof(outcome: Outcome, row: NodeRow) -> Proof:

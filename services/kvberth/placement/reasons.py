@@ -35,6 +35,8 @@ class Reason(StrEnum):
     AGENT_SILENT = "AgentSilent"
     SIZE_DIFFERS = "SizeDiffers"
     LOCAL = "Local"
+    SERVING = "Serving"
+    NOT_SERVING = "NotServing"
     ALL_SERVED = "AllServed"
 
     ENGINE_BOUND = "EngineBound"

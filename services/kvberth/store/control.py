@@ -86,6 +86,18 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Somebody who is no client asks whether blocks can be stored, and is answered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The answer: why there is no store, in a sentence, or empty: it serves."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bye:
     """The client leaves: nothing of it runs any more."""
 
@@ -95,7 +107,7 @@ class Wake:
     """Look at the rings."""
 
 
-Message = Hello | Welcome | Register | Layout | Done | Wait | Refuse | Bye | Wake
+Message = Hello | Welcome | Register | Layout | Done | Wait | Refuse | Ask | Told | Bye | Wake
 
 Field = Callable[[object], Any]
 
@@ -208,6 +220,8 @@ _FIELDS: dict[str, tuple[Callable[..., Message], dict[str, Field]]] = {
     "done": (Done, {"grants": _list(_WORD, MAX_GRANTS)}),
     "wait": (Wait, {"clients": _list(_text, 64)}),
     "refuse": (Refuse, {"reason": _text, "words": _text}),
+    "ask": (Ask, {}),
+    "told": (Told, {"words": _text}),
     "bye": (Bye, {}),
 }
 _NAMES = {made: name for name, (made, _) in _FIELDS.items()}

@@ -5,6 +5,11 @@ from collections.abc import Sequence
 # ruff: noqa: N818 - each name says the state that was found; "FenceRefusedError" would say no more
 
 
+def mapping_clients(count: int) -> str:
+    """How many clients map a store, in words that a sentence goes on from."""
+    return "1 client that maps" if count == 1 else f"{count} clients that map"
+
+
 class StoreError(Exception):
     """Something about the block store is wrong; the text is one sentence."""
 
@@ -25,7 +30,7 @@ class StoreInUse(StoreError):
     """The store must be made anew, which it can't be while clients map it; `clients` are the names of their locks."""
 
     def __init__(self, clients: Sequence[str]) -> None:
-        super().__init__(f"Waiting for {len(clients)} clients that map a store which must be made anew")
+        super().__init__(f"Waiting for {mapping_clients(len(clients))} a store which must be made anew")
         self.clients = tuple(clients)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import structlog
 
 from kvberth.store import control, locks
-from kvberth.store.control import Bye, Done, Hello, Message, Register, Wait, Wake
-from kvberth.store.errors import EpochEnded, Malformed, StoreError, StoreInUse
+from kvberth.store.control import Ask, Bye, Done, Hello, Message, Register, Told, Wait, Wake
+from kvberth.store.errors import EpochEnded, Malformed, StoreError, StoreInUse, mapping_clients
 from kvberth.store.remains import Remains
 from kvberth.store.vineyard_memory import VineyardMemory, epoch_at
 from kvberth.transfer_worker.listener import Connection, Listener, malformed
@@ -105,7 +105,7 @@ class Worker:
                 held = self._settings.open_store()
                 _log.info("the store is open", epoch=epoch.hex(), made=held.made)
                 return held
-            self._wait(f"Waiting for {len(waited_for)} clients that map an earlier store.", tuple(waited_for))
+            self._wait(f"Waiting for {mapping_clients(len(waited_for))} an earlier store.", tuple(waited_for))
         except StoreInUse as error:
             self._wait(f"{error}.", error.clients)
         except (VineyardError, StoreError) as error:
@@ -126,6 +126,8 @@ class Worker:
             for message in self._heard(connection):
                 if isinstance(message, Hello):
                     connection.send(Wait(_named(waited_for, message)))
+                elif isinstance(message, Ask):
+                    connection.send(_told(complaint))
                 connection.open = False
             self._end_closed(connection)
 
@@ -182,7 +184,7 @@ class _Epoch:
         self._listener = listener
         self._prover = prover
         self._show = show
-        self._memories, self._blobs = _told(shared)
+        self._memories, self._blobs = _laid_out(shared)
         self._tended = self._looked = self._noted = self._busy = 0
         self._worked = True
 
@@ -259,6 +261,8 @@ class _Epoch:
                 connection.send(self._serving.register(client, message))
             case Done(), bytes() as client:
                 self._serving.done(client, message)
+            case Ask(), _:
+                connection.send(_told(self._prover.complaint))
             case Bye(), _:
                 connection.open = False
             case Wake(), _:
@@ -308,7 +312,11 @@ def _named(waited_for: tuple[str, ...], hello: Hello) -> tuple[str, ...]:
     return tuple(sorted(waited_for, key=lambda name: name != own)[:64])
 
 
-def _told(shared: list[SharedBlob]) -> tuple[dict[int, int], tuple[tuple[int, int, int], ...]]:
+def _told(complaint: str | None) -> Told:
+    return Told((complaint or "")[:1000])
+
+
+def _laid_out(shared: list[SharedBlob]) -> tuple[dict[int, int], tuple[tuple[int, int, int], ...]]:
     """Each memory once, by its descriptor, with its length; and where the blobs lie in them."""
     memories: dict[tuple[int, int], int] = {}
     lengths: dict[int, int] = {}

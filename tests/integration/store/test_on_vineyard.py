@@ -208,7 +208,7 @@ async def test_a_store_that_has_ended_under_a_living_daemon_is_made_anew_when_no
         held.memory.end_epoch()
         path = lock_path(journal.parent, held.memory.superblock.epoch, b"c" * 16)
     lock = ClientLock(path)
-    with pytest.raises(StoreInUse, match="Waiting for 1 clients") as refused:
+    with pytest.raises(StoreInUse, match="Waiting for 1 client that maps") as refused:
         VineyardMemory.open(daemon.path, journal, SIZES)
     assert refused.value.clients == (path.name,)
     lock.close()

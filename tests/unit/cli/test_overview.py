@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from kvberth.cli.overview import Overview, condition, pretended_lines, silence_lines, told_lines, worker_lines
+from kvberth.cli.overview import Overview, condition, pretended_lines, silence_lines, told_lines
 from kvberth.cli.status import render
 from kvberth_schemas.events import (
     Condition,
@@ -150,10 +150,9 @@ def test_ages_are_short(age_s, text):
 
 
 def test_a_transfer_worker_that_does_not_serve_is_named_with_its_reason():
-    waits = process("transfer", "kv").model_copy(update={"ready": False, "message": "Waiting for 1 clients."})
-    assert worker_lines(Overview.of([waits, process("transfer", "other")])) == [
-        "default/kv: its transfer worker on a does not serve: Waiting for 1 clients."
-    ]
+    waits = "a: Waiting for 1 client that maps an earlier store"
+    overview = Overview.of([spec(), status(said("BlocksReady", "False", "NotServing", waits))])
+    assert told_lines(overview) == [f"default/kv: {waits}"]
 
 
 def test_each_sentence_is_told_once_and_dull_ones_not_at_all():

@@ -1,5 +1,6 @@
 """What is said of a cache's health, look by look."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -39,6 +40,14 @@ def said(*looks, every=1.0, standing=None):
         if event is not None:
             events.append(event)
     return events
+
+
+def test_another_word_of_the_transfer_worker_is_said_at_once_though_bytes_came_back_before_and_after():
+    standing, first = judge(CACHE, Standing(blocks=None), GOOD, START)
+    standing, again = judge(CACHE, standing, GOOD, START + timedelta(seconds=1))
+    standing, waits = judge(CACHE, replace(standing, blocks="Waiting."), GOOD, START + timedelta(seconds=2))
+    _, still = judge(CACHE, standing, GOOD, START + timedelta(seconds=3))
+    assert (first.blocks, again, waits.blocks, waits.verdict, still) == (None, None, "Waiting.", Verdict.HEALTHY, None)
 
 
 @pytest.mark.parametrize(

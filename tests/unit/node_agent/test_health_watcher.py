@@ -35,11 +35,16 @@ class Looks:
         pass
 
 
+async def no_worker():
+    return None
+
+
 @pytest.mark.parametrize("seen", [(LATE, BLIND), (BLIND,), (LATE,)])
 async def test_no_look_keeps_the_loop_from_others(seen):
     looks = Looks(*seen)
     pace = Pace(period_s=0.02, least_s=0.01)
-    watcher = HealthWatcher(CACHE, looks, pace, lambda _event, _detail: None, lambda _: None, lambda: datetime.now(UTC))
+    told = (lambda _event, _detail: None, lambda _seen: None)
+    watcher = HealthWatcher(CACHE, looks, pace, *told, no_worker, lambda: datetime.now(UTC))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.25):
             await watcher.run()

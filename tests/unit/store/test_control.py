@@ -17,6 +17,8 @@ MESSAGES = [
     control.Done((1, 2, 2**64 - 1)),
     control.Wait(("00.11",)),
     control.Refuse("budget", "Two slots do not fit."),
+    control.Ask(),
+    control.Told("Waiting for 1 client that maps an earlier store."),
     control.Bye(),
     control.Wake(),
 ]

@@ -88,11 +88,11 @@ def test_what_is_there_is_told_when_it_changes_and_seldom_and_a_complaint_at_onc
     assert (first.blocks, first.bytes, first.capacity_bytes, first.complaint) == (2, 200, 1000, "")
     account.look(Snapshot(books=books, data_bytes=1000, clients=1), 2.0)
     assert account.blocks() is None
-    account.look(Snapshot(complaint="Waiting for 1 clients.", waiting_for=("e.c",)), 3.0)
+    account.look(Snapshot(complaint="Waiting for 1 client.", waiting_for=("e.c",)), 3.0)
     second = account.blocks()
     assert second is not None
-    assert (second.blocks, second.complaint, second.waiting_for) == (0, "Waiting for 1 clients.", ("e.c",))
-    account.look(Snapshot(complaint="Waiting for 1 clients.", waiting_for=("e.c",)), 3.0 + 2 * BLOCKS_EVERY_S)
+    assert (second.blocks, second.complaint, second.waiting_for) == (0, "Waiting for 1 client.", ("e.c",))
+    account.look(Snapshot(complaint="Waiting for 1 client.", waiting_for=("e.c",)), 3.0 + 2 * BLOCKS_EVERY_S)
     assert account.blocks() is None
 
 

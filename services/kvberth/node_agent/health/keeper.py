@@ -10,6 +10,7 @@ from functools import partial
 import structlog
 
 from kvberth.node_agent.evidence import Evidence
+from kvberth.node_agent.health.blocks import BlocksQuestion
 from kvberth.node_agent.health.metrics import ProofMetrics
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import Cache, Standing
@@ -106,6 +107,7 @@ class HealthKeeper:
             self._pace,
             self._say,
             self._metrics.observe,
+            BlocksQuestion(cache.path, self._evidence).ask,
             partial(datetime.now, UTC),
         )
         earlier = self._earlier.pop(key, None)

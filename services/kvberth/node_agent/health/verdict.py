@@ -93,6 +93,8 @@ class Standing:
     unanswered: int = 0
     blind: bool = False
     """Whether the last look was no evidence: the next one is hardly another."""
+    blocks: str | None = None
+    """What its transfer worker said last: why it does not serve; empty: it does; None: there is none."""
 
     @property
     def doubtful(self) -> bool:
@@ -207,6 +209,7 @@ def _said(cache: Cache, after: Standing, verdict: Verdict, words: tuple[HealthRe
         last_proof=after.proof,
         memory_usage=last.memory_usage if last else None,
         memory_limit=last.memory_limit if last else None,
+        blocks=after.blocks,
     )
 
 
@@ -225,4 +228,4 @@ def _half_minute(at: datetime) -> int:
 
 
 def _matter(event: CacheHealthV1) -> tuple[object, ...]:
-    return event.incarnation, event.verdict, event.reason, event.message, event.memory_limit
+    return event.incarnation, event.verdict, event.reason, event.message, event.memory_limit, event.blocks

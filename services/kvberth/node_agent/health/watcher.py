@@ -1,9 +1,10 @@
 """Proves one cache again and again, and at once when something happens to its socket; says what `verdict` decides."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import (
@@ -43,6 +44,7 @@ class HealthWatcher:
         pace: Pace,
         say: Callable[[CacheHealthV1, str], None],
         observed: Callable[[Observation], None],
+        ask: Callable[[], Coroutine[Any, Any, str | None]],
         now: Callable[[], datetime],
     ) -> None:
         self.standing = Standing()
@@ -51,6 +53,7 @@ class HealthWatcher:
         self._pace = pace
         self._say = say
         self._observed = observed
+        self._ask = ask
         self._now = now
         self._stir = asyncio.Event()
 
@@ -73,10 +76,18 @@ class HealthWatcher:
                 self._stir.clear()
                 if self._prober.ended():
                     self.standing = ended(self.standing)
-                self._judge(await self._probe())
+                self._judge(await self._look())
                 await self._pause(began)
         finally:
             await self._prober.aclose()
+
+    async def _look(self) -> Observation:
+        """Prove, and meanwhile ask the transfer worker beside the daemon: neither waits for the other's misses."""
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(self._ask(), name="ask the transfer worker")
+            seen = await self._probe()
+        self.standing = replace(self.standing, blocks=asked.result())
+        return seen
 
     async def _probe(self) -> Observation:
         try:

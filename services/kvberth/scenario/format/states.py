@@ -55,7 +55,7 @@ def _word(value: object) -> object:
     return str(value) if isinstance(value, bool) else value
 
 
-ConditionType = Literal["Accepted", "Placed", "SocketsReady", "Healthy", "MetadataReady", "Ready"]
+ConditionType = Literal["Accepted", "Placed", "SocketsReady", "Healthy", "BlocksReady", "MetadataReady", "Ready"]
 """The conditions that placement says; a rule about another one would hold for ever."""
 
 
