@@ -16,13 +16,15 @@ from kvberth.store.checksums import checksum
 from kvberth.store.errors import LayoutRefused, Malformed
 from kvberth.store.fences import Fence, FenceKind, store_fence, worker_fence
 from kvberth.store.index import Index
+from kvberth.store.joining import Joiner
 from kvberth.store.layout import slots
 from kvberth.store.layout.entries import Entry
 from kvberth.store.layout.geometry import PAGE, round_up
 from kvberth.store.layout.rings import Outcome
-from kvberth.store.layout.slots import HOLDER_BYTES, KEY_BYTES, SlotState
+from kvberth.store.layout.slots import HOLDER_BYTES, KEY_BYTES, SlotHeader, SlotState
 from kvberth.store.leased import leased_slots
 from kvberth.store.memory import StoreMemory
+from kvberth.store.shards import WHOLE, Part, linked
 from kvberth.store.slotbook import SlotBook
 from kvberth.store.space import EvictOwn, Full, Take, choose
 from kvberth.store.takeover import take_over
@@ -83,11 +85,15 @@ class BlockStore:
         self._dying: set[int] = set()
         self._scrub_at = 0
         self._held: dict[int, _Held] = {}
+        self.joiner = Joiner(memory, self._book, self._index, self._store_fence, clock)
+        self._shards = self.joiner.shards
         found = take_over(memory, self._book, self._index)
         self._dying.update(found.dying)
         for slot, (generation, holder) in found.quarantined.items():
             self._held[slot] = _Held(generation, holder, 0, SlotState.QUARANTINED)
         self._cut.update(found.cut)
+        for block in found.together:
+            self._shards.stand(block)
         self.drop_holder(_OWN_HOLDER)  # the one who wrote there was the killed worker itself
 
     # --- layouts and grants -------------------------------------------------------------------------------------------
@@ -111,7 +117,9 @@ class BlockStore:
             return Granted(slot, generation, number, self.memory.data(slot, cut, cut))
         return None
 
-    def grant_some(self, layout: int, holder: bytes, lasts_ns: int, count: int) -> list[tuple[int, int, int]]:
+    def grant_some(
+        self, layout: int, holder: bytes, lasts_ns: int, count: int, part: Part = WHOLE
+    ) -> list[tuple[int, int, int]]:
         """Gives up to `count` slots to a holder: (slot, generation, number) of each; fewer where the store is full."""
         self.memory.check_epoch()
         cut = self._cut.get(layout)
@@ -124,7 +132,7 @@ class BlockStore:
             taken += self._book.take(layout, count - len(taken))
         deadline_ns, first = self._clock() + lasts_ns, self._grants + 1
         self._grants += len(taken)
-        generations = self._book.grant(taken, holder, first, deadline_ns)
+        generations = self._book.grant(taken, holder, first, deadline_ns, part)
         for slot, generation in zip(taken, generations, strict=True):
             self._held[slot] = _Held(generation, holder, deadline_ns)
         self._store_fence()  # whoever hears of the grants must find the headers written
@@ -134,6 +142,30 @@ class BlockStore:
         """Publishes what the holder has copied into its slot; whatever the answer, the slot is not the holder's now."""
         self.memory.check_epoch()
         return self._settle(slot, generation, holder, key, length)
+
+    def commit_part(
+        self, slot: int, generation: int, holder: bytes, key: bytes, length: int, part: Part
+    ) -> Outcome | None:
+        """The same for one shard of a block. None: it waits for the others.
+
+        Where the block waits no longer (`joiner.waits`) the outcome is the word on all of its shards.
+        """
+        self.memory.check_epoch()
+        held = self._of(slot, generation, holder)
+        if held is None:
+            return Outcome.EXPIRED
+        why = None
+        if held.state is SlotState.QUARANTINED or held.deadline_ns <= self._clock():
+            why = Outcome.EXPIRED
+        elif len(key) != KEY_BYTES or not 0 < length <= self._book.slot_bytes(slot):
+            why = Outcome.LAYOUT
+        elif self.contains(key):
+            why = Outcome.PRESENT
+        if why is not None:
+            self._release(slot)
+            return why
+        del self._held[slot]
+        return self.joiner.join(slot, key, length, part)
 
     def give_up(self, slot: int, generation: int, holder: bytes) -> bool:
         """The holder's word that it will not write into its slot any more; False: it is not its slot."""
@@ -186,7 +218,7 @@ class BlockStore:
         entry = self._live(key)
         if entry is None:
             return False
-        self._book.touch(entry.slot, self._clock())
+        self._touch([entry.slot])
         return True
 
     def remove(self, keys: Iterable[bytes]) -> int:
@@ -302,16 +334,16 @@ class BlockStore:
         except Malformed:
             return 0
         fits = header.state is SlotState.PUBLISHED and header.length <= self._book.slot_bytes(slot)
-        return header.length if fits and self._leads_to(slot) else 0
+        return header.length if fits and self._leads_to(slot, header) else 0
 
     def _intact(self, slot: int, length: int) -> bool:
         data = self.memory.data(slot, self._book.slot_bytes(slot), length)
         return checksum(self.memory.superblock.checksum, data) == self.memory.word(slot, slots.CHECKSUM)
 
-    def _leads_to(self, slot: int) -> bool:
-        """Whether the index names this slot for the key that its header holds."""
-        entry = self._index.find(self.memory.key(slot))
-        return entry is not None and entry.slot == slot
+    def _leads_to(self, slot: int, header: SlotHeader) -> bool:
+        """Whether the index names this slot for the key that its header holds, and the header the other shards."""
+        entry, block = self._index.find(header.key), self._shards.of(slot)
+        return entry is not None and entry.slot == block[0] and linked(header, slot, block)
 
     def _read_now(self) -> list[int]:
         """The published slots that are leased at this moment."""
@@ -323,7 +355,8 @@ class BlockStore:
 
     def _touch(self, read: Sequence[int]) -> int:
         for slot in read:
-            self._book.touch(slot, self._clock())
+            for each in self._shards.of(slot):
+                self._book.touch(each, self._clock())
         return len(read)
 
     def _release(self, slot: int) -> None:
@@ -331,7 +364,7 @@ class BlockStore:
 
     def _end(self, going: Sequence[int], flow: str) -> int:
         """Makes published slots dying, and free where nobody has leased them; returns how many are free now."""
-        for slot in going:
+        for slot in self._shards.take_out(going):
             self._index.remove(self.memory.key(slot), slot)
             self._book.move(slot, SlotState.PUBLISHED, SlotState.DYING)
             self._book.ledger.flow(flow, self._book.slot_bytes(slot))

@@ -14,6 +14,7 @@ from kvberth.store.layout import slots
 from kvberth.store.layout.extents import ExtentRecord
 from kvberth.store.layout.slots import SlotState
 from kvberth.store.memory import Place, StoreMemory
+from kvberth.store.shards import WHOLE, Part
 from kvberth.store.space import ExtentUse
 
 
@@ -128,7 +129,9 @@ class SlotBook:
                 has.with_free.discard(extent)
         return taken
 
-    def grant(self, taken: Sequence[int], holder: bytes, number: int, deadline_ns: int) -> list[int]:
+    def grant(
+        self, taken: Sequence[int], holder: bytes, number: int, deadline_ns: int, part: Part = WHOLE
+    ) -> list[int]:
         """Writes whose these slots of one layout are now, the first with this number; returns their generations."""
         memory = self._memory
         generations = []
@@ -136,7 +139,7 @@ class SlotBook:
             place = memory.place(slot)
             generation = slots.after(place[0][place[1] + slots.GENERATION])
             layout = self._lent[slot // self._per_extent].record.layout
-            body = slots.GRANTED_BODY.pack(0, 0, holder, at, layout, 0, 1, deadline_ns, 0, 0)  # shard 0 of 1
+            body = slots.GRANTED_BODY.pack(0, 0, holder, at, layout, *part, deadline_ns, 0, 0)
             memory.put_body(place, slots.LENGTH, body)
             memory.put_word(place, slots.GENERATION, generation)
             memory.put_word(place, slots.STATE, SlotState.GRANTED)

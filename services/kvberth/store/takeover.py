@@ -12,7 +12,8 @@ from kvberth.store.layout.entries import Entry
 from kvberth.store.layout.extents import ExtentRecord
 from kvberth.store.layout.slots import SlotHeader, SlotState
 from kvberth.store.memory import SESSION, StoreMemory
-from kvberth.store.recovery import Repair, repair
+from kvberth.store.recovery import Repair, repair, whole_blocks
+from kvberth.store.shards import WHOLE
 from kvberth.store.slotbook import SlotBook
 
 
@@ -23,7 +24,12 @@ class Found:
     dying: list[int] = field(default_factory=list)
     quarantined: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     cut: dict[int, int] = field(default_factory=dict)
-    published: list[tuple[int, int, Entry]] = field(default_factory=list)
+    published: list[tuple[int, tuple[int, ...], Entry]] = field(default_factory=list)
+    """By their last use: the slots of each block, shard 0 first, and its entry."""
+    shards: dict[int, SlotHeader] = field(default_factory=dict)
+    """Published slots of blocks of several shards, whole or not (or damaged)."""
+    together: list[tuple[int, ...]] = field(default_factory=list)
+    """The slots of blocks of several shards that stay."""
 
 
 def take_over(memory: StoreMemory, book: SlotBook, index: Index) -> Found:
@@ -33,7 +39,7 @@ def take_over(memory: StoreMemory, book: SlotBook, index: Index) -> Found:
     memory.worker_words[SESSION] += 1
     for extent in range(memory.geometry.extents):
         _take_extent(memory, book, extent, found)
-    _take_published(memory, book, index, found)
+    _take_published(book, index, found)
     return found
 
 
@@ -73,7 +79,10 @@ def _take_slot(memory: StoreMemory, book: SlotBook, slot: int, found: Found, *, 
         return
     state = SlotState.QUARANTINED if what is Repair.QUARANTINE else header.state
     if state is SlotState.PUBLISHED:
-        found.published.append((header.last_use_ns, slot, Entry(header.key, header.generation, slot, 1)))
+        if (header.shard, header.shards) == WHOLE:
+            found.published.append((header.last_use_ns, (slot,), Entry(header.key, header.generation, slot, 1)))
+        else:
+            found.shards[slot] = header
         return
     book.found(slot, state)
     if state is SlotState.DYING:
@@ -89,15 +98,33 @@ def _header(memory: StoreMemory, slot: int) -> SlotHeader | None:
         return None
 
 
-def _take_published(memory: StoreMemory, book: SlotBook, index: Index, found: Found) -> None:
-    """Oldest first, so that the books are in order of age; of two slots with one key the younger one stays."""
-    newest = {entry.key: entry for _, _, entry in sorted(found.published)}
-    for _, slot, _ in sorted(found.published):
+def _take_published(book: SlotBook, index: Index, found: Found) -> None:
+    """Oldest first, so that the books are in order of age; of two blocks with one key the younger one stays."""
+    _take_shards(book, found)
+    found.published.sort()
+    newest = {entry.key: entry for _, _, entry in found.published}
+    for _, block, _ in found.published:
+        for slot in block:
+            book.found(slot, SlotState.PUBLISHED)
+    left_out = {entry.key for entry in index.rebuild(list(newest.values()))}
+    for _, block, entry in found.published:
+        stays = newest[entry.key] is entry and entry.key not in left_out
+        for slot in block:
+            if stays:
+                book.ledger.flow("attached", book.slot_bytes(slot))
+            else:
+                book.free(slot, SlotState.PUBLISHED)
+        if stays and len(block) > 1:
+            found.together.append(block)
+
+
+def _take_shards(book: SlotBook, found: Found) -> None:
+    """Blocks of several shards that are whole; what is left of others is freed."""
+    for block in whole_blocks(found.shards):
+        header = found.shards[block[0]]
+        used_ns = max(found.shards.pop(slot).last_use_ns for slot in block)
+        entry = Entry(header.key, header.generation, block[0], header.shards)
+        found.published.append((used_ns, block, entry))
+    for slot in found.shards:
         book.found(slot, SlotState.PUBLISHED)
-    doubles = [slot for _, slot, entry in found.published if newest[entry.key].slot != slot]
-    left_out = index.rebuild(list(newest.values()))
-    for slot in [*doubles, *(entry.slot for entry in left_out)]:
         book.free(slot, SlotState.PUBLISHED)
-    for _, slot, _ in found.published:
-        if memory.word(slot, slots.STATE) == SlotState.PUBLISHED:
-            book.ledger.flow("attached", book.slot_bytes(slot))

@@ -32,7 +32,7 @@ def walk(memory: StoreMemory) -> Walked:
     blocks: Counter[SlotState] = Counter()
     sizes: Counter[SlotState] = Counter()
     unlent = waste = 0
-    published: dict[bytes, tuple[int, int]] = {}
+    published: dict[tuple[bytes, int], tuple[int, SlotHeader]] = {}
     complaints: list[str] = []
     geometry = memory.geometry
     for extent in range(geometry.extents):
@@ -47,12 +47,13 @@ def walk(memory: StoreMemory) -> Walked:
             sizes[header.state] += record.slot_bytes
             complaints += _wrong(memory, slot, header, record.slot_bytes)
             if header.state is SlotState.PUBLISHED:
-                if header.key in published:
-                    complaints.append(f"slots {published[header.key][0]} and {slot} hold the same key")
-                published[header.key] = slot, header.generation
+                if (header.key, header.shard) in published:
+                    other, _ = published[header.key, header.shard]
+                    complaints.append(f"slots {other} and {slot} hold the same key")
+                published[header.key, header.shard] = slot, header
     complaints += _index_faults(memory, published)
     states = {state: Amount(blocks[state], sizes[state]) for state in SlotState}
-    return Walked(states, unlent, waste, frozenset(published), tuple(complaints))
+    return Walked(states, unlent, waste, frozenset(key for key, _ in published), tuple(complaints))
 
 
 def _wrong(memory: StoreMemory, slot: int, header: SlotHeader, slot_bytes: int) -> Iterator[str]:
@@ -70,15 +71,22 @@ def _wrong(memory: StoreMemory, slot: int, header: SlotHeader, slot_bytes: int) 
         yield f"slot {slot} holds other bytes than its checksum tells"
 
 
-def _index_faults(memory: StoreMemory, published: dict[bytes, tuple[int, int]]) -> Iterator[str]:
+def _index_faults(memory: StoreMemory, published: dict[tuple[bytes, int], tuple[int, SlotHeader]]) -> Iterator[str]:
     left = dict(published)
     index = Index(memory)
     for place, entry, right in index.all():
         if not right:
             yield f"place {place} of the index is damaged"
-        if left.pop(entry.key, None) != (entry.slot, entry.generation):
+        slot, header = left.pop((entry.key, 0), (-1, None))
+        if header is None or (slot, header.generation, header.shards) != (entry.slot, entry.generation, entry.shards):
             yield f"place {place} of the index names slot {entry.slot}, which does not hold its block"
         elif index.find(entry.key) is None:
             yield f"place {place} of the index cannot be found by its key"
+        for shard in range(1, header.shards if header else 0):
+            linked = header.next_slot - 1 if header else -1
+            slot, header = left.pop((entry.key, shard), (-1, None))
+            if header is None or slot != linked:
+                yield f"place {place} of the index leads to no shard {shard} of its block"
+                break
     for slot, _ in left.values():
         yield f"slot {slot} is published, but no entry of the index leads to it"

@@ -7,6 +7,8 @@ from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.layout.slots import SlotState
 from kvberth.store.reader import Reader
+from kvberth.store.shard_reader import ShardReader
+from kvberth.store.shards import Part
 from kvberth.store.walk import walk
 from support.mortal import Killed, Mortal
 from support.store_memory import SMALL, content, key_of, small_memory
@@ -80,6 +82,39 @@ class Day:
         assert store.books().states[SlotState.QUARANTINED].blocks == 0
 
 
+class DayOfShards(Day):
+    """Blocks of two shards: of one both come, of one that is taken out again, too; of the last one only the first."""
+
+    def work(self) -> None:
+        store = self.start()
+        for number, shards in ((80, (1, 0)), (81, (0, 1)), (82, (1,))):
+            self.offered.add(key_of(number))
+            for shard in shards:
+                self.part(store, number, shard)
+            if len(shards) == 2:
+                self.stored.add(key_of(number))
+        self.stored.discard(key_of(81))
+        store.remove([key_of(81)])
+        self.part(store, 81, 1)
+        store.joiner.drop([key_of(82)])
+
+    def part(self, store: BlockStore, number: int, shard: int) -> None:
+        layout, part = (LAYOUT, OTHER)[shard], Part(shard, 2)
+        [(slot, generation, _)] = store.grant_some(layout, CLIENT, 10**12, 1, part)
+        self.memory.data(slot, PAGE, PAGE)[:] = content(key_of(number), PAGE)
+        store.commit_part(slot, generation, CLIENT, key_of(number), PAGE, part)
+
+    def check(self, store: BlockStore) -> None:
+        store.drop_holder(CLIENT)  # the grant that the worker was killed in, of which nobody heard
+        reader = ShardReader(self.memory, client=0)
+        for key in self.stored:
+            hits = reader.lookup_blocks([key], 2)
+            assert [hit.length for hit in hits] == [PAGE, PAGE]
+            for hit in hits:
+                reader.release(hit)
+        super().check(store)
+
+
 def writes_of(day: Day) -> int:
     day.mortal.left = MORE_THAN_ALL_WRITES
     day.work()
@@ -87,12 +122,14 @@ def writes_of(day: Day) -> int:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("part", range(4))
-def test_a_worker_that_is_killed_before_any_write_loses_nothing_it_promised(part: int, backwards: bool) -> None:
-    writes = writes_of(Day())
+@pytest.mark.parametrize(("part", "kind"), [(0, Day), (1, Day), (2, Day), (3, Day), (0, DayOfShards), (1, DayOfShards)])
+def test_a_worker_that_is_killed_before_any_write_loses_nothing_it_promised(
+    part: int, kind: type[Day], backwards: bool
+) -> None:
+    writes = writes_of(kind())
     assert writes > 80
-    for left in range(part, writes, 4):
-        day = Day(backwards=backwards)
+    for left in range(part, writes, 4 if kind is Day else 2):
+        day = kind(backwards=backwards)
         day.mortal.left = left
         with pytest.raises(Killed):
             day.work()
@@ -100,10 +137,11 @@ def test_a_worker_that_is_killed_before_any_write_loses_nothing_it_promised(part
         day.check(day.start())
 
 
-def test_a_worker_that_is_killed_while_it_takes_over_makes_nothing_worse() -> None:
-    writes = writes_of(Day())
+@pytest.mark.parametrize("kind", [Day, DayOfShards])
+def test_a_worker_that_is_killed_while_it_takes_over_makes_nothing_worse(kind: type[Day]) -> None:
+    writes = writes_of(kind())
     for left in range(0, writes, 3):
-        day = Day()
+        day = kind()
         day.mortal.left = left
         with pytest.raises(Killed):
             day.work()

@@ -24,6 +24,8 @@ BODY = struct.Struct("=32sQQQ")
 """Key, generation, length and checksum: what a reader looks at."""
 MEASURE = struct.Struct("=QQ")
 """Length and checksum."""
+SHARD_OF = struct.Struct("=II")
+"""The word SHARD: which shard, of how many."""
 GRANTED_BODY = struct.Struct("=QQ16sQQIIQQQ")
 """What a grant writes before the generation: length, checksum, holder, …, next slot."""
 assert _HEADER.size == 8 * WORDS
