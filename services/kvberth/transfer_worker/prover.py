@@ -14,8 +14,13 @@ from kvberth.store.errors import EpochEnded
 from kvberth.vineyard import StandingQuestion, VineyardError
 
 _EVERY_S = 0.2
+APART_S = 0.005
+"""Two questions of the thread are so far apart at least, however often it is told to ask."""
 ASKED_NS = 1_000_000_000
 """A standing connection on which a question waits longer for its answer is given up."""
+_AGAIN_NS, LONGEST_NS = 200_000_000, 5_000_000_000
+"""Where standing connections break sooner than after the longest wait, the first is made anew at once, the second after
+the shortest, and each later one after twice the wait before. The thread asks meanwhile."""
 
 
 class Prover:
@@ -32,7 +37,7 @@ class Prover:
         self._clock = clock
         self._connect = connect
         self._question: StandingQuestion | None = None
-        self._asked_ns = 0
+        self._asked_ns = self._stood_ns = self._stand_ns = self._wait_ns = 0
         self._proved_ns = self._heard_ns = 0
         self._wanted = threading.Event()
         self._closing = False
@@ -89,15 +94,20 @@ class Prover:
             self._question.close()
 
     def _drop(self, question: StandingQuestion) -> None:
+        now = self._clock()
+        young = now - self._stood_ns < LONGEST_NS
+        self._stand_ns = now + (self._wait_ns if young else 0)
+        self._wait_ns = min(max(2 * self._wait_ns, _AGAIN_NS), LONGEST_NS) if young else _AGAIN_NS
         self._asked_ns, self._question = 0, None
         question.close()
         self._wanted.set()
 
     def _stand(self) -> None:
-        """Makes the standing connection where there is none; until it can be made this thread asks, which complains."""
-        if self._question is None and self._connect is not None:
+        """Makes the standing connection where one is due; until it is made this thread asks, which complains."""
+        if self._question is None and self._connect is not None and self._clock() >= self._stand_ns:
             with suppress(VineyardError):
-                self._question = self._connect()
+                question = self._connect()
+                self._stood_ns, self._question = self._clock(), question
 
     def _run(self) -> None:
         while not self._closing and self.ended is None and self.failed is None:
@@ -112,5 +122,6 @@ class Prover:
                 self.complaint = str(error)
             except Exception as error:  # noqa: BLE001 -- a thread's last word
                 self.failed = error
-            self._wanted.wait(_EVERY_S)
+            if self._wanted.wait(_EVERY_S):
+                time.sleep(APART_S)
             self._wanted.clear()

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from kvberth.store.errors import EpochEnded
-from kvberth.transfer_worker.prover import Prover
+from kvberth.transfer_worker.prover import APART_S, Prover
 from kvberth.vineyard import DaemonHung
 from support.waiting import until
 
@@ -70,3 +70,15 @@ async def test_the_end_of_the_epoch_ends_the_questions(daemon: Daemon) -> None:
     assert prover.ended == "the daemon is gone"
     assert daemon.asked.acquire(blocking=False)
     assert not daemon.asked.acquire(blocking=False)
+
+
+async def test_a_thread_that_is_told_to_ask_without_a_pause_makes_pauses(daemon: Daemon) -> None:
+    began, asked = time.monotonic(), 0
+    prover = Prover(daemon.check)
+    try:
+        while asked < 20:
+            prover.ask()
+            asked += daemon.asked.acquire(blocking=False)
+        assert time.monotonic() - began >= 19 * APART_S
+    finally:
+        prover.close()

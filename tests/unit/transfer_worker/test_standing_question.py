@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvberth.transfer_worker.listener import Listener
-from kvberth.transfer_worker.prover import ASKED_NS, Prover
+from kvberth.transfer_worker.prover import ASKED_NS, LONGEST_NS, Prover
 from kvberth.vineyard import DaemonHung, StandingQuestion, wire
 from kvberth.vineyard.stream import BlockingStream
 from support.waiting import until
@@ -32,8 +32,10 @@ class Daemon:
         self.ends: list[socket.socket] = []
         self.now = 1_000_000_000
         self.hangs = self.silent = False
+        self.checks = 0
 
     def check(self) -> None:
+        self.checks += 1
         if self.silent:
             raise DaemonHung("/a/socket", "no answer")
 
@@ -174,3 +176,35 @@ async def test_a_connection_that_can_not_be_made_is_no_complaint_about_the_daemo
         prover.close()
         with suppress(OSError):
             daemon.ends[-1].close()
+
+
+async def test_a_daemon_that_breaks_each_connection_at_once_is_connected_to_ever_more_seldom(
+    prover: Prover, daemon: Daemon
+) -> None:
+    await made_anew_after_a_break(prover, daemon)  # at once
+    for wait_ms in (200, 400, 800, 1600, 3200, 5000, 5000):
+        daemon.ends[-1].close()
+        prover.hear()
+        daemon.now += wait_ms * 1_000_000 - 1
+        await asked(prover, daemon)
+        assert prover.standing is None
+        daemon.now += 1
+        await asked(prover, daemon)
+        assert prover.standing is not None
+    daemon.now += LONGEST_NS
+    await made_anew_after_a_break(prover, daemon)  # it stood long enough
+
+
+async def made_anew_after_a_break(prover: Prover, daemon: Daemon) -> None:
+    standing = await stands(prover)
+    daemon.ends[-1].close()
+    prover.hear()
+    await made_anew(prover, standing)
+
+
+async def asked(prover: Prover, daemon: Daemon) -> None:
+    """The thread has asked, and has made the connection if one was due: it is in its second round since."""
+    for _ in range(2):
+        seen = daemon.checks
+        prover.ask()
+        await until(lambda seen=seen: daemon.checks > seen or prover.standing is not None)
