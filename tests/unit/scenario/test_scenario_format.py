@@ -8,13 +8,19 @@ from typing import get_args
 import jsonschema
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from kvberth.scenario.format import FormatError, load, parse
 from kvberth.scenario.format import schema as schema_file
-from kvberth.scenario.format.states import ConditionType
+from kvberth.scenario.format.events import EventSeen, InOrder
+from kvberth.scenario.format.expectations import Expectation
+from kvberth.scenario.format.machine import CliSays
+from kvberth.scenario.format.states import ConditionOf, ConditionType
+from kvberth.scenario.format.steps import Step
 
 ROOT = Path(__file__).parents[3]
-SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), ROOT / "tests/integration/scenario/every_verb.yaml"]
+EVERY_VERB = ROOT / "tests/integration/scenario/every_verb.yaml"
+SCENARIOS = [*sorted((ROOT / "tests/scenarios").glob("*.yaml")), EVERY_VERB]
 
 
 @pytest.mark.parametrize(
@@ -286,3 +292,23 @@ def _read_example(item: dict[str, object]) -> None:
     is_step = next(iter(item)) in {*parse("steps: [{cordon: l20-a}]", "x").steps[0].choices(), "say"}
     step = item if is_step else {"expect": item}
     parse(yaml.safe_dump({"steps": [*known["mark"], step], "time": {}}), "docs/scenarios.md")  # type: ignore[misc]
+
+
+def test_the_story_of_every_verb_has_every_verb_and_expectation_and_each_bound_by_a_messages_own_time():
+    used = set(_written(load(EVERY_VERB)))
+    known = {
+        f"{part.__name__}.{name}" for part in (Step, Expectation) for name in part.model_fields.keys() - part.apart
+    }
+    bounds = {f"{part.__name__}.by" for part in (EventSeen, InOrder, ConditionOf, CliSays)}
+    assert {*known, *bounds, "Step.after"} - used == set()
+
+
+def _written(part):
+    """Each field that a scenario writes, as ``Model.field``."""
+    if isinstance(part, BaseModel):
+        for name in part.model_fields_set:
+            yield f"{type(part).__name__}.{name}"
+            yield from _written(getattr(part, name))
+    elif isinstance(part, list):
+        for one in part:
+            yield from _written(one)
