@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
 
 import pytest
 
@@ -25,6 +26,7 @@ def settings(namespace: str, identity: str) -> LeaseSettings:
         duration_s=3,
         renew_deadline_s=2.0,
         retry_s=0.2,
+        look_s=0.2,
         request_s=0.5,
         stop_s=0.9,
     )
@@ -33,8 +35,14 @@ def settings(namespace: str, identity: str) -> LeaseSettings:
 class Candidate:
     """A candidate whose work notes its terms and waits."""
 
-    def __init__(self, client: Client, chosen: LeaseSettings, clock: Callable[[], float] | None = None) -> None:
-        self.election = Election(client, chosen, **({"clock": clock} if clock else {}))
+    def __init__(
+        self,
+        client: Client,
+        chosen: LeaseSettings,
+        clock: Callable[[], float] = boot_time_s,
+        random: Random | None = None,
+    ) -> None:
+        self.election = Election(client, chosen, clock=clock, random=random)
         self.terms: list[int] = []
         self.cancelled = 0
         self.leadership: Leadership | None = None
@@ -80,6 +88,28 @@ async def test_one_leads_and_gives_up_at_once_when_it_is_stopped(client: Client,
             stored = await get(client, LEASES, namespace, "l")
             assert stored["spec"]["holderIdentity"] == "two"
             assert stored["spec"]["leaseTransitions"] == two.terms[0]
+
+
+class Latest(Random):
+    """Waits as long as ever."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return max(a, b)
+
+
+async def test_who_waits_looks_often_enough_to_follow_one_that_stops_within_two_seconds(
+    client: Client, namespace: str
+) -> None:
+    one, two = (
+        Candidate(client, LeaseSettings(namespace=namespace, name="l", identity=name), random=Latest())
+        for name in ("one", "two")
+    )
+    async with running(one) as (first,):
+        await until(lambda: one.leads)
+        async with running(two):
+            await until(lambda: two.election.holder == "one")
+            first.cancel()  # right after it looked
+            assert await seconds_until(lambda: two.leads) < 2.0
 
 
 @pytest.mark.parametrize("fault", ["silence", "refused", "502"])

@@ -75,7 +75,7 @@ class Leader:
 
     def __init__(self, client: Client, namespace: str, identity: str) -> None:
         self.applier, self.namespace = Applier(client), namespace
-        settings = LeaseSettings(namespace=HOME, name="kvberth-placement", identity=identity, retry_s=0.2)
+        settings = LeaseSettings(namespace=HOME, name="kvberth-placement", identity=identity, retry_s=0.2, look_s=0.2)
         self.election = Election(client, settings)
         self.term: int | None = None
 

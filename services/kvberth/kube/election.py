@@ -119,7 +119,7 @@ class Election:
                 record = None
             if record is not None:
                 return record, asked_s
-            await asyncio.sleep(self._settings.retry_s * self._random.uniform(0.8, 1.2))
+            await asyncio.sleep(self._settings.look_s * self._random.uniform(0.8, 1.2))
 
     async def _try_to_take(self) -> LeaseRecord | None:
         found = await self._get()

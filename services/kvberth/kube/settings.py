@@ -77,6 +77,9 @@ class LeaseSettings:
     renew_deadline_s: float = 10.0
     """Work is cancelled when no renewal succeeded for so long; must be well below `duration_s`."""
     retry_s: float = 2.0
+    """Between two renewals."""
+    look_s: float = 1.0
+    """Between two looks of who waits, give or take a fifth: so soon one that stops is followed."""
     request_s: float = 3.0
     stop_s: float = 3.0
     """How long cancelled work may take to end; with `renew_deadline_s` at most `duration_s`."""

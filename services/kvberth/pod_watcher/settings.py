@@ -45,7 +45,7 @@ class PodWatcherSettings(ServiceSettings):
     """Seconds after the last renewal that another replica waits before it takes over. Default 15."""
 
     lease_retry_s: float = Field(1.0, ge=0.1, le=60)
-    """Seconds between two looks at the Lease. Default 1: so soon after its end a stopped replica is replaced."""
+    """Seconds between two looks at the Lease, and two renewals. Default 1: so soon a replica that stopped is replaced."""
 
     silence_s: float = Field(70.0, ge=1, le=600)
     """Seconds of silence after which a watch is taken for dead. Default 70: bookmarks come every 60."""
@@ -73,5 +73,6 @@ class PodWatcherSettings(ServiceSettings):
             duration_s=self.lease_duration_s,
             renew_deadline_s=self.lease_duration_s * 2 / 3,
             retry_s=min(self.lease_retry_s, self.lease_duration_s / 3),
+            look_s=min(self.lease_retry_s, self.lease_duration_s / 3),
             stop_s=self.lease_duration_s / 5,
         )

@@ -73,10 +73,10 @@ async def test_a_standby_takes_over_at_once_from_a_leader_that_stops(world: Stag
             standby = placement(world, tmp_path / "two", **two)
             context = await standby.__aenter__()
             assert not [why for why in context.checks.results().values() if why]
-        stopped = time.monotonic()
+            stopped = time.monotonic()
         try:
             await until(lambda: _holder(world, two))
-            assert time.monotonic() - stopped < 5
+            assert time.monotonic() - stopped < 2.0
             await world.cordon(a, c)
             await world.end((await world.engine_pods())[a])
             await world.serving(b, timeout_s=40)
