@@ -38,9 +38,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield running
 
 
-def ask(kubeconfig: Path) -> tuple[int, dict[str, tuple[str, str]]]:
+def ask(kubeconfig: Path, *options: str) -> tuple[int, dict[str, tuple[str, str]]]:
     """The exit status, and each check's level and sentence with its remedy."""
-    command = [sys.executable, "-m", "kvberth.cli", "preflight", "--kubeconfig", str(kubeconfig), "--json"]
+    command = [sys.executable, "-m", "kvberth.cli", "preflight", "--kubeconfig", str(kubeconfig), "--json", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)["findings"]
@@ -63,6 +63,34 @@ def account(cluster: ControlPlane, name: str, *roles: str) -> Path:
         given = ("--clusterrole", role, "--serviceaccount", f"default:{name}")
         cluster.kubectl("create", "clusterrolebinding", f"{name}-{role}", *given)
     return cluster.kubeconfig(name, token=cluster.kubectl("create", "token", name).strip())
+
+
+Right = tuple[str, str, str]
+"""API group, resource, verb."""
+
+
+def granted() -> set[Right]:
+    """What the role of the preflight grants."""
+    (role,) = yaml.safe_load_all((MANIFESTS / "preflight" / "role.yaml").read_text())
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def used(cluster: ControlPlane, name: str) -> set[Right]:
+    """What an account asked for, by the audit log, but for what everybody may ask."""
+    asked = [
+        one["objectRef"] | {"verb": one["verb"]} for one in cluster.asked_by(f"default:{name}") if "objectRef" in one
+    ]
+    return {
+        (one.get("apiGroup", ""), one["resource"], one["verb"])
+        for one in asked
+        if one.get("apiGroup") not in {"authorization.k8s.io", "authentication.k8s.io"}
+    }
 
 
 def test_an_empty_cluster_takes_the_install(cluster: ControlPlane) -> None:
@@ -157,6 +185,16 @@ def test_an_install_is_known_again_and_namespaces_that_refuse_its_caches_are_nam
     status, found = ask(cluster.kubeconfig())
     assert (status, found["installed"][0]) == (0, "WARNING")
     assert "0.0.9" in found["installed"][1]
+
+
+def test_the_preflight_uses_every_right_of_its_role(cluster: ControlPlane) -> None:
+    cluster.kubectl("apply", "-k", str(MANIFESTS / "overlays" / "default"))  # KVCaches are looked for where they can be
+    cluster.kubectl("wait", "--for=condition=Established", f"crd/{DEFINITION}")
+    cluster.kubectl("apply", "-k", str(MANIFESTS / "preflight"))
+    looks = account(cluster, "looks", "kvberth-preflight")
+    ask(looks)
+    ask(looks, "--ha")
+    assert used(cluster, "looks") == granted()
 
 
 def test_the_overlays_of_the_documents_rename_the_image_and_leave_the_gate_out(

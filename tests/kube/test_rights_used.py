@@ -1,7 +1,7 @@
 """The rights that the install grants are the rights that its services use: told from the API server's audit log.
 
 Each service runs with the token of its own account through what it does in its life. Whatever it asks for is granted,
-and whatever is granted was asked for, but for the few that are named here with their reason.
+and whatever is granted was asked for.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -11,37 +11,37 @@ from typing import Any
 import pytest
 import yaml
 
+from kube.placement.played import OURS
 from kube.placement.stage import Stage, placement, stage
 from kube.placement.test_refusals import ENGINE, all_ready, budget, quota
 from kube.placement.test_restarts import caches, probe, uid
 from kube.pod_watcher.conftest import heard, node, selector, watchers  # noqa: F401 - fixtures
 from kube.pod_watcher.rig import INSTALL, Heard, Replicas, deploy_engine, token_of_the_install
-from kube.rig import create, delete, merge
-from kvberth.kube import Client
-from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, POD_DISRUPTION_BUDGETS, STATEFUL_SETS
+from kube.rig import absent, create, delete, get, merge
+from kube.test_recorder import about, recording, until_events
+from kvberth.kube import Client, ClientSettings
+from kvberth.kube.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    KVCACHES,
+    POD_DISRUPTION_BUDGETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
 from kvberth_schemas.events import HealthReason, PodScheduledV1
 from kvberth_schemas.rights import ON_KUBERNETES, rights_of
 from kvberth_schemas.subjects import Service
 from support.api_server import ControlPlane
 from support.secured_nats import SecuredNats, unused
+from support.tcp_proxy import TcpProxy
 from support.waiting import until
 
 LEGACY = {"containers": [{**ENGINE["containers"][0], "env": [{"name": "AIBRIX_LLM_KV_CACHE", "value": "1"}]}]}
 """It needs the Service, too."""
+ROLE = "kvcache.orchestration.aibrix.ai/role"
 Right = tuple[str, str, str]
 """API group, resource with its subresource, verb."""
-NOT_TOLD_HERE: dict[str, set[Right]] = {
-    "placement": {
-        ("apps", "statefulsets", "get"),  # as of Deployments, for engines of a StatefulSet
-        ("apps", "daemonsets", "delete"),  # of an earlier life of its KVCache: test_children
-        ("", "services", "delete"),  # the same
-        ("", "services", "get"),  # one that another writer changed meanwhile: test_children
-        ("", "services", "patch"),  # the same
-        ("apps", "daemonsets", "get"),  # the same
-        ("events.k8s.io", "events", "patch"),  # one that is told again is counted: test_recorder
-    },
-    "pod-watcher": set(),
-}
 
 
 @pytest.fixture
@@ -93,17 +93,21 @@ def _right(about: dict[str, str], verb: str) -> Right:
 
 
 async def test_placement_uses_every_right_that_it_has(
-    world: Stage, plane: ControlPlane, nats: SecuredNats, tmp_path: Path
+    world: Stage, plane: ControlPlane, proxy: TcpProxy, nats: SecuredNats, tmp_path: Path
 ) -> None:
     a, b, c = world.nodes
     token = await token_of_the_install(world.client, world.namespace, "placement")
     await world.cordon(b, c)
-    own = {"kubeconfig": plane.kubeconfig("as-placement", token=token), "nats_nkey_file": nats.seed(Service.PLACEMENT)}
+    config = plane.kubeconfig("as-placement", token=token, server=proxy.url)
+    own = {"kubeconfig": config, "nats_nkey_file": nats.seed(Service.PLACEMENT)}
     async with placement(world, tmp_path / "placement", **own):
         await world.kvcache(hungRestartSeconds=1)
         await world.engines(**LEGACY)
         await world.serving(a)
         await hangs(world, a)
+        for resource, name in ((DAEMON_SETS, "kv"), (SERVICES, "kv-rpc")):
+            await written_meanwhile(world, proxy, resource, name)
+        await takes_the_place_of_an_earlier_life(world)
         await all_ready(world)
         await budget(world, minAvailable=2)
         await world.age()
@@ -119,10 +123,68 @@ async def test_placement_uses_every_right_that_it_has(
         await world.says("Placed", "QuotaExceeded")
         await merge(world.client, KVCACHES, world.namespace, "kv", {"spec": {"replicas": 0}})
         await until(lambda: no_caches(world))
-    account = f"{world.namespace}:placement"
-    assert used(plane, account) <= granted("placement")
-    assert granted("placement") - used(plane, account) <= NOT_TOLD_HERE["placement"]
+    await tells_again(world, config)
+    assert used(plane, f"{world.namespace}:placement") == granted("placement")
     uses_its_key(nats, Service.PLACEMENT)
+
+
+async def written_meanwhile(world: Stage, proxy: TcpProxy, resource: Resource, name: str) -> None:
+    """Somebody writes an object between placement's look and its write: it reads the object anew, and writes again."""
+    gate = proxy.hold(f"PATCH .*/{resource.plural}/{name}[?]")
+    await merge(world.client, resource, world.namespace, name, {"metadata": {"labels": {ROLE: "other"}}})
+    await until(gate.reached.is_set)
+    await merge(world.client, resource, world.namespace, name, {"metadata": {"labels": {ROLE: "another"}}})
+    gate.released.set()
+
+    async def restored() -> bool:
+        found = await get(world.client, resource, world.namespace, name)
+        return bool(found["metadata"]["labels"][ROLE] == "cache")
+
+    await until(restored)
+
+
+async def takes_the_place_of_an_earlier_life(world: Stage) -> None:
+    """Objects that an earlier KVCache left go, and the cache of a StatefulSet follows its pod."""
+    a, _, c = world.nodes
+    labels = {OURS: "old"}
+    template = {"metadata": {"labels": labels}, "spec": {"nodeSelector": {"no": "where"}, **LEGACY}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    await create(
+        world.client, DAEMON_SETS, world.namespace, {"metadata": {"name": "old", "labels": labels}, "spec": spec}
+    )
+    service = {"metadata": {"name": "old-rpc", "labels": labels}, "spec": {"ports": [{"port": 1}]}}
+    await create(world.client, SERVICES, world.namespace, service)
+    await world.kvcache("old", workload="old")
+    await world.engines("old", "old", kind=STATEFUL_SETS, **LEGACY)
+    await world.serving(a, name="old")
+    await world.age()
+    await world.cordon(a, c)
+    await world.end("old-0")
+    await world.serving(world.nodes[1], name="old")
+    await delete(world.client, STATEFUL_SETS, world.namespace, "old")
+    await delete(world.client, KVCACHES, world.namespace, "old")
+
+    async def gone() -> bool:
+        without = await absent(world.client, DAEMON_SETS, world.namespace, "old")  # first: it makes pods
+        return without and not [
+            one for one in world.mirror.pods.values() if one["metadata"]["labels"].get(OURS) == "old"
+        ]
+
+    await until(gone)
+
+
+async def tells_again(world: Stage, config: Path) -> None:
+    """What is told twice is counted, after half a minute in the service: so its recorder is run alone."""
+    what = await about(world.client, world.namespace)
+    async with Client(ClientSettings(kubeconfig=config)) as own, recording(own) as recorder:
+        recorder.record(what)
+        await until_events(world.client, world.namespace, lambda found: _counted(found, what.note, 1))
+        recorder.record(what)
+        await until_events(world.client, world.namespace, lambda found: _counted(found, what.note, 2))
+
+
+def _counted(events: list[dict[str, Any]], note: str, count: int) -> bool:
+    return [one.get("series", {}).get("count", 1) for one in events if one["note"] == note] == [count]
 
 
 async def hangs(world: Stage, on: str) -> None:
@@ -171,6 +233,5 @@ async def test_pod_watcher_uses_every_right_that_it_has(
     await until(lambda: heard.spec(namespace, "kv") is not None)
     await until(lambda: any(isinstance(one, PodScheduledV1) for one in heard.living(namespace)))
     account = f"{namespace}:pod-watcher"
-    await until(lambda: granted("pod-watcher") - used(plane, account) <= NOT_TOLD_HERE["pod-watcher"])
-    assert used(plane, account) <= granted("pod-watcher")
+    await until(lambda: used(plane, account) == granted("pod-watcher"))
     uses_its_key(nats, Service.POD_WATCHER)

@@ -45,7 +45,7 @@ class PodWatcherSettings(ServiceSettings):
     """Seconds after the last renewal that another replica waits before it takes over. Default 15."""
 
     lease_retry_s: float = Field(1.0, ge=0.1, le=60)
-    """Seconds between two looks at the Lease, and two renewals. Default 1: so soon a replica that stopped is replaced."""
+    """Seconds between two looks at the Lease, and two renewals. Default 1: so soon a stopped one is replaced."""
 
     silence_s: float = Field(70.0, ge=1, le=600)
     """Seconds of silence after which a watch is taken for dead. Default 70: bookmarks come every 60."""

@@ -11,7 +11,7 @@ from kube.placement.played import MODEL, OURS, Json, pod_event, ready, requests,
 from kube.rig import delete, items
 from kvberth.bus import Writer
 from kvberth.kube import Client, NotFound
-from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, NODES, PODS
+from kvberth.kube.resources import DEPLOYMENTS, KVCACHES, NODES, PODS, STATEFUL_SETS
 from kvberth_schemas import subjects
 from kvberth_schemas.events import (
     KVCacheGoneV1,
@@ -112,8 +112,10 @@ class Mirror:
         self.kvcaches = seen
 
     async def _tell_pods(self) -> None:
-        deployments = await items(self.client, DEPLOYMENTS, self.namespace)
-        wanted = {item["metadata"]["name"]: int(item["spec"]["replicas"]) for item in deployments}
+        owners = [
+            one for kind in (DEPLOYMENTS, STATEFUL_SETS) for one in await items(self.client, kind, self.namespace)
+        ]
+        wanted = {item["metadata"]["name"]: int(item["spec"]["replicas"]) for item in owners}
         seen = {pod["metadata"]["uid"]: pod for pod in await items(self.client, PODS, self.namespace)}
         for uid, pod in seen.items():
             if role_of(pod) is not None:

@@ -36,7 +36,9 @@ def role_of(pod: Json) -> PodRole | None:
 
 def workload_of(pod: Json, wanted: Mapping[str, int]) -> Owner | None:
     name = pod["metadata"]["labels"].get("app")
-    return Owner(kind="Deployment", name=name, uid=f"uid-{name}", wanted=wanted.get(name, 0)) if name else None
+    by_set = any(one["kind"] == "StatefulSet" for one in pod["metadata"].get("ownerReferences", []))
+    kind = "StatefulSet" if by_set else "Deployment"
+    return Owner(kind=kind, name=name, uid=f"uid-{name}", wanted=wanted.get(name, 0)) if name else None
 
 
 def pod_event(namespace: str, pod: Json, wanted: Mapping[str, int]) -> PodScheduledV1 | PodWaitingV1 | PodReadyV1:

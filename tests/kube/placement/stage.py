@@ -26,6 +26,7 @@ from kvberth.kube.resources import (
     PODS,
     REPLICA_SETS,
     SERVICES,
+    STATEFUL_SETS,
     Resource,
 )
 from kvberth.placement.service import main
@@ -64,7 +65,14 @@ class Stage:
         }
         return await create(self.client, KVCACHES, self.namespace, body)
 
-    async def engines(self, name: str = "llama", model: str = "llama", replicas: int = 1, **pod: Any) -> None:
+    async def engines(
+        self,
+        name: str = "llama",
+        model: str = "llama",
+        replicas: int = 1,
+        kind: Resource = DEPLOYMENTS,
+        **pod: Any,
+    ) -> None:
         labels = {"app": name, MODEL: model}
         spec = {
             "nodeSelector": {"stage": self.namespace},
@@ -72,7 +80,7 @@ class Stage:
             "terminationGracePeriodSeconds": 1,
             **pod,
         }
-        body = {
+        body: Json = {
             "metadata": {"name": name},
             "spec": {
                 "replicas": replicas,
@@ -80,7 +88,9 @@ class Stage:
                 "template": {"metadata": {"labels": labels}, "spec": spec},
             },
         }
-        await create(self.client, DEPLOYMENTS, self.namespace, body)
+        if kind is STATEFUL_SETS:
+            body["spec"]["serviceName"] = name
+        await create(self.client, kind, self.namespace, body)
 
     async def cordon(self, *nodes: str) -> None:
         """Let pods be bound to all nodes but these."""
@@ -216,7 +226,7 @@ async def stage(
 
 async def _clear(client: Client, namespace: str, nodes: tuple[str, ...]) -> None:
     """Take away what later tests would share or hear of: nodes, pods, and what has pods made for ever."""
-    for resource in (KVCACHES, DEPLOYMENTS, DAEMON_SETS, SERVICES):
+    for resource in (KVCACHES, DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, SERVICES):
         await _delete_all(client, resource, namespace)
 
     async def empty() -> bool:
