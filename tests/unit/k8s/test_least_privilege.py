@@ -71,6 +71,8 @@ def test_every_workload_is_confined(workload: dict[str, Any]) -> None:
         assert pod["automountServiceAccountToken"] is False
     if name != "kvberth-node":  # docs/deploy.md says why it is root, without any capability
         assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["priorityClassName"] == ("system-node-critical" if name == "kvberth-node" else "system-cluster-critical")
     host_paths = [volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume]
     assert host_paths == (["/var/run/vineyard-kubernetes"] if name == "kvberth-node" else [])
     for container in pod["containers"]:
@@ -79,7 +81,8 @@ def test_every_workload_is_confined(workload: dict[str, Any]) -> None:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        assert {"requests", "limits"} <= set(container["resources"])
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert "memory" in container["resources"]["limits"]
     assert all("sizeLimit" in volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume)
 
 
@@ -90,3 +93,12 @@ def test_whatever_no_network_policy_names_is_dropped_and_what_decides_has_a_budg
         assert all(rule.get("ports") for key in ("ingress", "egress") for rule in policy.get(key, []))
     budgets = {one["metadata"]["name"]: one["spec"]["maxUnavailable"] for one in OBJECTS if "Budget" in one["kind"]}
     assert budgets.items() >= {("placement", 1), ("pod-watcher", 1)}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=ids(WORKLOADS))
+def test_replicas_are_spread_over_hosts(workload: dict[str, Any]) -> None:
+    spread = workload["spec"]["template"]["spec"].get("topologySpreadConstraints", [])
+    alone = (workload["kind"], workload["metadata"]["name"]) in {("Deployment", "nats"), ("DaemonSet", "kvberth-node")}
+    assert [one["topologyKey"] for one in spread] == ([] if alone else ["kubernetes.io/hostname"])
+    labels = workload["spec"]["template"]["metadata"]["labels"]
+    assert all(one["labelSelector"] == {"matchLabels": labels} for one in spread)
