@@ -1,6 +1,7 @@
 """The gate's policy as it is installed: which pods it changes, how, and that it refuses none."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ GATE = Path(__file__).parents[2] / "k8s" / "gate"
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 NAME = "kvberth-gate"
 WORKS_WITHIN_S = 30.0
+ADMITTED_WITHIN_S = 10.0
+"""An API server that asked a registry that hangs would take longer."""
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 SOCKETS = {"name": "sockets", "hostPath": {"path": "/var/run/vineyard-kubernetes/default/kv"}}
@@ -183,6 +186,28 @@ async def test_a_quota_that_an_engine_fills_to_the_brim_admits_its_gate(client: 
     assert len(gates(pod)) == 1
     with pytest.raises(Refused, match="exceeded quota"):  # so the quota counts, and it is full
         await create(client, PODS, namespace, engine())
+    await delete(client, PODS, namespace, pod["metadata"]["name"])
+
+
+async def test_an_engine_of_a_registry_that_hangs_is_admitted_with_a_gate_that_needs_no_other_image(
+    client: Client, namespace: str
+) -> None:
+    """It takes connections and never answers; in a namespace with a quota, too."""
+    await create(client, QUOTAS, namespace, {"metadata": {"name": "q"}, "spec": {"hard": QUOTA}})
+    await until_counted(client, namespace)
+    with socket.create_server(("127.0.0.1", 0)) as registry:
+        image = f"127.0.0.1:{registry.getsockname()[1]}/vllm:v1"
+        async with asyncio.timeout(ADMITTED_WITHIN_S):
+            pod = await create(client, PODS, namespace, engine(containers=[container(image=image)]))
+        registry.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            registry.accept()
+    (gate,) = gates(pod)
+    assert (gate["image"], gate["imagePullPolicy"]) == (image, pod["spec"]["containers"][0]["imagePullPolicy"])
+    mounted = {mount["name"] for mount in gate["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    added = [name for name in volumes.keys() & mounted if name != "sockets" and "projected" not in volumes[name]]
+    assert added == [], "the gate's program is in its command: it waits for no ConfigMap of ours"
     await delete(client, PODS, namespace, pod["metadata"]["name"])
 
 
