@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster test-ha fuzz scenarios scenarios-all scenarios-long bench audit schemas clean
+.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster test-ha test-gpu fuzz scenarios scenarios-all scenarios-long bench audit schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -76,6 +76,14 @@ test-kube: .venv/dev.stamp ## Tests against a real API server without nodes, two
 test-compose: .venv/dev.stamp ## Build the image and run docker-compose.yml on podman, as root; KVBERTH_TEST_BUILD_FLAGS is passed to the build
 	@echo '== containers: the image, and the stack of docker-compose.yml'
 	@$(PYTEST) -q tests/compose
+
+# Torch comes with the engine, so nothing here installs one: GPU_PYTHON is a Python 3.11 that has torch and what `.[dev]` installs.
+GPU_PYTHON ?= $(BIN)/python
+
+test-gpu: .venv/dev.stamp ## Tests of the client with torch, and on a machine with a CUDA device of blocks on it; GPU_PYTHON names a Python that has torch
+	@echo '== the client with torch: tensors in host memory, and on a GPU where there is one'
+	@$(GPU_PYTHON) -m pytest -q tests/unit/client/test_tensors.py tests/gpu
+	@$(GPU_PYTHON) -m benchmarks.gpu || echo 'no benchmark: see above'
 
 # A million inputs for each parser take hours; CI feeds each for some seconds: make fuzz FUZZ="--seconds 4".
 fuzz: .venv/dev.stamp ## Feed every parser of what comes from outside with changed inputs; FUZZ="--seconds 60 kvcache" bounds and chooses

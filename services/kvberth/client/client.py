@@ -9,24 +9,26 @@ import secrets
 import threading
 import time
 import weakref
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Facts
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kvberth.client.backends import regions_of
 from kvberth.client.desk import Desk
 from kvberth.client.half import GROUP_BYTES, EngineHalf
-from kvberth.client.host import Array, HostRegions
 from kvberth.client.keys import Namespace, fingerprint_of
 from kvberth.client.link import Identity
 from kvberth.client.mapping import Mapping
+from kvberth.client.tensors import Array
 from kvberth.client.tickets import Ticket
 from kvberth.store.checksums import checksum
-from kvberth.store.errors import EpochEnded
+from kvberth.store.errors import CopyFailed, EpochEnded
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.reader import Hit
 
@@ -50,17 +52,20 @@ class Client:
     def __init__(self, directory: str | Path, regions: Sequence[Array], fingerprint: Facts[str, str | int]) -> None:
         """Registers an engine, in the background.
 
-        `directory` is the cache's: what the engine has mounted, with `kvberth.sock` in it. `regions` are arrays that
-        count blocks by their first axis; a block is its piece of each of them. `fingerprint` names all that its bytes
+        `directory` is the cache's: what the engine has mounted, with `kvberth.sock` in it. `regions` are arrays of
+        numpy or torch tensors, in host memory or on one GPU, that count blocks by their first axis; a block is its
+        piece of each of them. `fingerprint` names all that its bytes
         depend on (weights, dtype, layout, …). Raises ValueError where blocks do not lie so.
         """
-        self._regions = HostRegions(regions)
+        self._regions = regions_of(regions)
         self._fingerprint = fingerprint_of(fingerprint)
         self._names = Namespace(self._fingerprint, self._regions.regions)
         self._desk = Desk()
         self._read_lock = threading.Lock()
         self._checksums = ThreadPoolExecutor(1, "kvberth checksums")
-        who = Identity(Path(directory), secrets.token_bytes(16), self._fingerprint, self._regions.regions)
+        who = Identity(
+            Path(directory), secrets.token_bytes(16), self._fingerprint, self._regions.regions, self._regions.lingers
+        )
         self.id = who.client.hex()
         """By this name the worker and the lock's file know it."""
         self._half = EngineHalf(who, self._regions, self._desk)
@@ -96,6 +101,7 @@ class Client:
             raise ValueError(f"each key names one block; here are {len(keys)} keys and {len(blocks)} blocks")
         self._regions.check(blocks)
         stored = [self._names.stored(key) for key in keys]
+        self._copying(self._regions.mark)
         return self._desk.offer(stored, blocks, priority, int(within_s * 1e9))
 
     def lookup(self, keys: Sequence[bytes]) -> Found:
@@ -172,9 +178,21 @@ class Client:
         hits = list(takewhile(lambda hit: hit.length == self._regions.block_bytes, hits))
         beside = self._checksums.submit(_intact, mapping, hits) if mapping.memory.superblock.checksum else None
         places = [mapping.place_of(hit.slot, hit.slot_bytes) for hit in hits]
-        self._regions.load(blocks[: len(hits)], mapping.arenas, places)
+        copied = self._copying(partial(self._regions.load, blocks[: len(hits)], mapping.arenas, places))
         right = len(hits) if beside is None else beside.result()
+        right = right if copied else 0
         return sum(1 for _ in takewhile(mapping.reader.still, hits[:right]))
+
+    def _copying(self, step: Callable[[], None]) -> bool:
+        """Whether it was done: where the device fails there is no cache any more, which is no error of the engine's."""
+        if self._in_child:
+            return False
+        try:
+            step()
+        except CopyFailed as error:
+            self._half.give_up(error)
+            return False
+        return True
 
     def _leave_in_child(self) -> None:
         """A forked child has no cache: its thread is not there, and the memory is not mapped."""

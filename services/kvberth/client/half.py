@@ -10,8 +10,8 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
+from kvberth.client.backends import Regions
 from kvberth.client.desk import Desk
-from kvberth.client.host import HostRegions
 from kvberth.client.link import EpochOverError, Identity, Link, LinkError
 from kvberth.client.mapping import Mapping
 from kvberth.client.tickets import Job
@@ -48,9 +48,11 @@ class _Held:
 class EngineHalf:
     """The thread; `start`, then `close`. `why` says why there is no cache, or None."""
 
-    def __init__(self, who: Identity, regions: HostRegions, desk: Desk) -> None:
+    def __init__(self, who: Identity, regions: Regions, desk: Desk) -> None:
         self.why: str | None = "the client has just started"
         self.failed: BaseException | None = None
+        self._end = "the client is closed"
+        """What is said once the thread has ended."""
         self._who = who
         self._regions = regions
         self._desk = desk
@@ -63,6 +65,12 @@ class EngineHalf:
     def start(self) -> None:
         self._desk.hang_bell()
         self._thread.start()
+
+    def give_up(self, error: BaseException) -> None:
+        """Ends the thread for good: there is no cache any more, and `why` says so."""
+        self.failed, self.why = error, str(error)
+        self._end = self.why
+        self._desk.close()
 
     def close(self, timeout_s: float) -> bool:
         """Ends the thread and unmaps; what waits is dropped. False: not yet, ask again."""
@@ -83,9 +91,9 @@ class EngineHalf:
                 self._desk.drop_all(Outcome.CANCELLED)
                 self._link.say(Bye())
         except BaseException as error:  # noqa: BLE001 -- the engine goes on without a cache, and is told why
-            self.failed, self.why = error, f"the client's thread has failed: {type(error).__name__}: {error}"
+            self.failed, self._end = error, f"the client's thread has failed: {type(error).__name__}: {error}"
         finally:
-            self._lose("the client is closed" if self.failed is None else self.why or "")
+            self._lose(self._end)
             self._settle_flying(Outcome.NO_CACHE)
             self.why = self._desk.detach() or self.why
 
@@ -110,7 +118,7 @@ class EngineHalf:
 
     def _wait(self, link: Link) -> None:
         """Sleeps until an engine offers something, the worker says something, or some time has passed."""
-        if not self._flying and link.mapping.warm():
+        if not self._flying and (link.mapping.warm() or self._regions.prepare()):
             return
         waiting = self._desk.doze()
         rings = link.mapping.rings
@@ -156,6 +164,7 @@ class EngineHalf:
         """The worker is there, whether it registers this client or not."""
         if mapping is not self._desk.mapping:
             mapping.rings.begin()
+            self._regions.adopt(mapping)
             self._desk.attach(mapping)
         self._settle_by_headers()
 

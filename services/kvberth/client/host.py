@@ -54,6 +54,19 @@ class HostRegions:
         self.regions = tuple(region.shape[1] for region in self._regions)
         self.block_bytes = sum(self.regions)
 
+    lingers = False
+    """No copy outlives its process."""
+
+    def adopt(self, mapping: object) -> None:
+        """Host memory is copied to and from as it is mapped."""
+
+    def prepare(self) -> bool:
+        """There is nothing to prepare."""
+        return False
+
+    def mark(self) -> None:
+        """What an engine wrote into host memory is there."""
+
     def check(self, block_ids: Sequence[int]) -> None:
         """Raises IndexError where there is no such block."""
         for block in block_ids:

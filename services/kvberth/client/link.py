@@ -42,6 +42,8 @@ class Identity:
     client: bytes
     fingerprint: bytes
     regions: Sequence[int]
+    lingers: bool = False
+    """Whether a device may copy for a moment still when this process is dead."""
 
 
 class Link:
@@ -117,7 +119,7 @@ def _welcomed(sock: socket.socket, who: Identity, mapping: Mapping | None, took:
                 raise EpochOverError("the worker waits until the store is unmapped that is mapped here")
             raise _said(welcome)
         if mapping is None:
-            mapping = Mapping(who.directory, who.client, welcome, fds)
+            mapping = Mapping(who.directory, who.client, welcome, fds, lingers=who.lingers)
         elif not mapping.is_of(welcome):
             raise EpochOverError("the worker has another store than the one that is mapped here")
         took(mapping)

@@ -6,7 +6,7 @@ No view of it leaves this library: `close` can unmap only when none is left. Cop
 import gc
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +28,15 @@ _WARM_BYTES = 4 << 20
 class Mapping:
     """One epoch's memory, the page of this client in it, and the lock that says that it is mapped."""
 
-    def __init__(self, directory: Path, client: bytes, welcome: Welcome, fds: Sequence[int]) -> None:
-        """Locks, then maps; the descriptors stay the caller's. Raises StoreError where that can't be."""
+    def __init__(
+        self, directory: Path, client: bytes, welcome: Welcome, fds: Sequence[int], *, lingers: bool = False
+    ) -> None:
+        """Locks, then maps; the descriptors stay the caller's. Raises StoreError where that can't be.
+
+        `lingers`: a device may copy for a moment still when this process is dead.
+        """
+        self.before_unmapping: list[Callable[[], None]] = []
+        """What lets go of the memory before it is unmapped; raises nothing."""
         self.epoch = welcome.epoch
         self.place = welcome.place
         self._welcome = welcome
@@ -37,7 +44,7 @@ class Mapping:
         path = lock_path(directory, welcome.epoch, client)
         self.name = path.name
         """By this name the worker knows who has mapped it."""
-        self._lock = ClientLock(path)
+        self._lock = ClientLock(path, lingers=lingers)
         fault = None
         try:
             self._open(welcome, fds)
@@ -87,6 +94,8 @@ class Mapping:
 
     def close(self) -> None:
         """Unmaps and then frees the lock; nobody may be copying. Where a view is left, the lock stays, as it must."""
+        while self.before_unmapping:
+            self.before_unmapping.pop()()
         for name in ("memory", "reader", "rings", "arenas", "fence"):
             self.__dict__.pop(name, None)
         for mapped in self._maps:

@@ -34,5 +34,9 @@ class StoreInUse(StoreError):
         self.clients = tuple(clients)
 
 
+class CopyFailed(StoreError):
+    """A device could not copy, and will hardly copy again in this process."""
+
+
 class EpochEnded(StoreError):
     """The memory belongs to a daemon that is gone: nothing may be copied into it or answered from it any more."""

@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from kvberth.store.errors import StoreError
 _NAME = re.compile(r"[0-9a-f]{32}\.[0-9a-f]{32}")
 _OPEN = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 """The folder is everybody's: a FIFO there would block whoever opens it, and a link lead anywhere."""
+
+LINGER_S = 1.0
+"""So long the copies of a process that is dead may go on: the driver ends them with its context."""
 
 _log = logging.getLogger(__name__)  # an engine has no other
 
@@ -41,9 +45,14 @@ def make_clients(directory: Path) -> None:
 class ClientLock:
     """A client's own lock. A forked child closes its copy at once, and unlocks nothing by it."""
 
-    def __init__(self, path: Path) -> None:
-        """Makes and locks the file; raises StoreError with a sentence."""
+    def __init__(self, path: Path, *, lingers: bool = False) -> None:
+        """Makes and locks the file; raises StoreError with a sentence.
+
+        `lingers`: a device may write there for a moment still when this process is dead, and the file says so.
+        """
         self.path = path
+        self._lingers = lingers
+        self._marked = False
         self._process = os.getpid()
         try:
             with _forking:
@@ -68,12 +77,16 @@ class ClientLock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(f"{self.path} is locked at this moment; try again") from None
+        os.ftruncate(self._fd, int(self._lingers))
+        self._marked = self._lingers
 
     def close(self) -> None:
         """Says that nothing of this process maps the memory any more. In a forked child it is closed already."""
         with _forking:
             if self._fd in _open and os.getpid() == self._process:
                 _open.discard(self._fd)
+                if self._marked:
+                    os.ftruncate(self._fd, 0)  # whoever leaves by himself has waited for his copies
                 os.close(self._fd)
 
 
@@ -84,6 +97,8 @@ def _close_in_child() -> None:
     _forking.release()
 
 
+_found_free: dict[Path, float] = {}
+"""When the locks of dead clients that linger were found free; each until its file is forgotten."""
 _open: set[int] = set()
 """The descriptors of all locks of this process: a child that kept one would keep the lock for its own life."""
 _forking = threading.Lock()
@@ -91,7 +106,10 @@ os.register_at_fork(before=_forking.acquire, after_in_parent=_forking.release, a
 
 
 def is_held(path: Path) -> bool:
-    """Whether the file's client lives; what is no file is no client's."""
+    """Whether the file's client may still write there; what is no file is no client's.
+
+    Of one that lingers the file counts as held for a second after its lock was first found free.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | _OPEN)
     except FileNotFoundError:
@@ -103,11 +121,16 @@ def is_held(path: Path) -> bool:
         if not _is_file(fd):
             return False
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(fd).st_size > 0 and _lingering(path)
     except BlockingIOError:
         return True
     finally:
         os.close(fd)  # which frees the lock: no other descriptor has this one
-    return False
+
+
+def _lingering(path: Path) -> bool:
+    now = time.monotonic()
+    return now < _found_free.setdefault(path, now) + LINGER_S
 
 
 def others_held(directory: Path, epoch: bytes) -> list[str]:
@@ -140,6 +163,7 @@ def _held(directory: Path, asked: Callable[[str], bool]) -> list[str]:
 
 def forget(path: Path) -> None:
     """Removes the file of a client that is gone; where that can't be it is said, and harms nobody."""
+    _found_free.pop(path, None)
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

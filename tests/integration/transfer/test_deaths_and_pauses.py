@@ -10,6 +10,7 @@ import pytest
 from kvberth.store.layout import pages
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.slots import SlotState
+from kvberth.store.locks import LINGER_S
 from kvberth.store.vineyard_memory import attach
 from kvberth.store.walk import walk
 from support.transfer_worker import BLOCK, RunningWorker, running_engine, running_worker
@@ -229,3 +230,21 @@ async def adds_up(worker: RunningWorker) -> None:
         assert walk(held.memory).complaints == ()
     finally:
         held.close()
+
+
+async def test_slots_of_a_dead_engine_whose_gpu_may_write_still_stay_apart_for_a_second_more(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_worker(directory) as worker, running_engine(directory, LINGERS="1") as engine:
+        await engine.tell("connect")
+        assert await engine.tell("put", 0, 4) == {"STORED": 4}
+        assert await worker.metric("kvberth_transfer_used_bytes.granted") > 0
+        begin = asyncio.get_running_loop().time()
+        engine.signal(signal.SIGKILL)
+        await until(lambda: _freed(worker))
+        assert asyncio.get_running_loop().time() - begin >= LINGER_S
+
+
+async def _freed(worker: RunningWorker) -> bool:
+    told = await worker.metrics()
+    return told["kvberth_transfer_used_bytes.granted"] == 0 and told["kvberth_transfer_clients"] == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kvberth.client import Client, Outcome
+from kvberth.store.errors import CopyFailed
 from support.descriptors import open_descriptors
 
 
@@ -30,6 +31,21 @@ def test_without_a_worker_what_is_offered_is_dropped_and_counted(client: Client)
     assert ticket.wait(1)
     assert ticket.outcomes == [Outcome.NO_CACHE] * 2
     assert client.counts() == (2, {Outcome.NO_CACHE: 2})
+
+
+def test_a_device_that_fails_leaves_the_engine_without_a_cache_and_says_so(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise CopyFailed("the GPU's copies have failed (an illegal address)")
+
+    monkeypatch.setattr(client._regions, "mark", fail)
+    assert client.offload([bytes(32)], [0]).outcomes == [Outcome.NO_CACHE]
+    client._half._thread.join(5)
+    assert not client._half._thread.is_alive()
+    assert client.why == "the GPU's copies have failed (an illegal address)"
+    assert client.offload([bytes(32)], [0]).outcomes == [Outcome.NO_CACHE]
+    assert not client.wait_connected(0.01)
 
 
 def test_a_client_that_is_closed_leaves_no_descriptor(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kvberth.store import locks
 from kvberth.store.control import CLIENTS_NAME
 from kvberth.store.errors import StoreError
 from kvberth.store.locks import ClientLock, forget, is_held, lock_path, others_held
@@ -65,3 +66,46 @@ def test_a_forked_child_keeps_no_lock_whoever_holds_it(path: Path) -> None:
         os.waitpid(child, 0)
         for end in (lives, hears, says):
             os.close(end)
+
+
+def killed(path: Path, *, lingers: bool) -> None:
+    """A client that locked its file and was killed."""
+    child = os.fork()
+    if child == 0:
+        ClientLock(path, lingers=lingers)
+        os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+
+
+def test_a_dead_client_whose_device_may_write_still_holds_its_file_for_a_second_more(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(locks.time, "monotonic", lambda: now)
+    killed(path, lingers=True)
+    assert is_held(path), "found free for the first time"
+    now += locks.LINGER_S - 0.1
+    assert others_held(tmp_path, NEXT) == [path.name], "as whoever waits for a new store sees it"
+    now += 0.2
+    assert not is_held(path)
+    forget(path)
+    killed(path, lingers=True)
+    assert is_held(path), "the next client of that name has its own second"
+
+
+def test_a_dead_client_of_host_memory_holds_nothing(path: Path) -> None:
+    killed(path, lingers=False)
+    assert not is_held(path)
+
+
+def test_who_leaves_by_itself_has_waited_for_its_copies_and_lingers_not(path: Path) -> None:
+    lock = ClientLock(path, lingers=True)
+    assert path.stat().st_size == 1
+    lock.close()
+    assert not is_held(path)
+
+
+def test_a_file_that_lingered_once_does_not_when_it_is_locked_anew_without(path: Path) -> None:
+    killed(path, lingers=True)
+    killed(path, lingers=False)
+    assert not is_held(path)
