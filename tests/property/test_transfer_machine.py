@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kvberth.store.control import Done, Hello, Layout, Refuse, Register
 from kvberth.store.errors import Malformed
-from kvberth.store.layout import pages
+from kvberth.store.layout import pages, slots
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Commit, Grant, Outcome
 from kvberth.store.layout.slots import SlotState
@@ -67,14 +67,21 @@ class Transfer(RuleBasedStateMachine):
         where = ServingSettings(Path("/nowhere"), BUDGET, GRANT_NS)
         return Serving(self.memory, where, self.totals, clock=lambda: self.now)
 
+    def asked(self, name: str, size: int = PAGE) -> Register:
+        return Register(bytes(32), (size,), 0, 1)
+
     def lock(self, name: str) -> str:
         return lock_path(Path("/nowhere"), self.memory.superblock.epoch, IDS[name]).name
 
     def commit(self, client: Client, grant: Grant, key: bytes) -> None:
-        self.memory.data(grant.slot, PAGE, PAGE)[:] = content(key, PAGE)
+        self.memory.data(grant.slot, PAGE, PAGE)[:] = self.data(client, key)
         client.rings.commit([Commit(key, grant.grant, grant.generation, grant.slot, PAGE)])
         client.rings.page[pages.ADMITTED] += 1
         client.flying[grant.grant] = key
+
+    def data(self, client: Client, key: bytes) -> bytes:
+        """What this client stores under a key."""
+        return content(key, PAGE)
 
     def one(self, data: st.DataObject) -> str:
         """A client that is connected and registered."""
@@ -115,7 +122,7 @@ class Transfer(RuleBasedStateMachine):
         client = self.clients.get(name)
         if client is None or not client.connected:
             return
-        asked = Register(bytes(32), (SMALL.extent_bytes + 1 if too_large else PAGE,), 0, 1)
+        asked = self.asked(name, SMALL.extent_bytes + 1 if too_large else PAGE)
         if client.registered:
             with pytest.raises(Malformed, match="registered already"):
                 self.serving.register(IDS[name], asked)
@@ -133,7 +140,7 @@ class Transfer(RuleBasedStateMachine):
         assert self.serving.look_for_dead() == [IDS[name]]
         self.serving.done(IDS[name], Done((1,)))
         with pytest.raises(Malformed, match="is gone"):
-            self.serving.register(IDS[name], Register(bytes(32), (PAGE,), 0, 1))
+            self.serving.register(IDS[name], self.asked(name))
 
     @rule(data=st.data())
     def adopts_and_queues(self, data: st.DataObject) -> None:
@@ -279,8 +286,83 @@ class Transfer(RuleBasedStateMachine):
                 yield key_of(number), block
 
 
+class TransferOfRanks(Transfer):
+    """The same with blocks of two shards: "a" and "c" bring the first, "b" the second one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.committed: set[tuple[int, bytes]] = set()
+
+    def asked(self, name: str, size: int = PAGE) -> Register:
+        return Register(bytes(32), (size,), int(name == "b"), 2)
+
+    def one(self, data: st.DataObject) -> str:
+        while not self.connected():
+            for name in ("a", "b", "a"):
+                if name not in self.connected():
+                    self.greets(name)
+                    self.registers(name)
+            if not self.connected():  # they don't fit, or a place is another's
+                self.dies(max(self.clients))
+        return str(data.draw(st.sampled_from(self.connected())))
+
+    def data(self, client: Client, key: bytes) -> bytes:
+        [name] = [name for name, each in self.clients.items() if each is client]
+        self.committed.add((self.asked(name).shard, key))
+        return shard_of(key, self.asked(name).shard)
+
+    @rule(data=st.data(), number=st.integers(0, 30))
+    def ranks_bring_one_block(self, data: st.DataObject, number: int) -> None:
+        """One after the other, as those of one engine do; some fail."""
+        self.one(data)
+        for name in self.connected():
+            client = self.clients[name]
+            client.held += client.rings.grants()
+            if client.held and data.draw(st.integers(0, 5)):
+                self.commit(client, client.held.pop(), key_of(number))
+                self.turns()
+
+    @rule(data=st.data())
+    def hears_receipts(self, data: st.DataObject) -> None:
+        client = self.clients[self.one(data)]
+        flying = dict(client.flying)
+        for receipt in client.rings.receipts():
+            del client.flying[receipt.grant]
+            client.rings.page[pages.OUTCOMES + receipt.outcome] += 1
+            event(f"heard {receipt.outcome.name}")
+            if not receipt.outcome.dropped:
+                both = {(shard, flying[receipt.grant]) for shard in (0, 1)}
+                assert both <= self.committed, "a receipt before the other shard was there"
+
+    def readable(self, reader: Reader) -> Iterator[tuple[bytes, bytes]]:
+        """Of each block that is found both shards are there; only what they hold together is given."""
+        for number in range(61):
+            key = key_of(number)
+            first = reader.find(key)
+            if first is not None:
+                second = self.memory.header(self.memory.word(first.slot, slots.NEXT) - 1)
+                assert (second.key, second.shard, second.state) == (key, 1, SlotState.PUBLISHED)
+                halves = [bytes(self.memory.data(slot, PAGE, PAGE)) for slot in (first.slot, self.next_of(first.slot))]
+                assert halves == [shard_of(key, shard) for shard in (0, 1)]
+                yield key, content(key, PAGE)
+
+    def next_of(self, slot: int) -> int:
+        return self.memory.word(slot, slots.NEXT) - 1
+
+    @invariant()
+    def what_waits_is_counted_once(self) -> None:
+        waiting = sum(member.waiting for member in self.serving.members.values())
+        assert waiting <= walk(self.memory).states[SlotState.COMMITTED].blocks
+
+
+def shard_of(key: bytes, shard: int) -> bytes:
+    return content(bytes([shard]) + key, PAGE)
+
+
 TestTransfer = Transfer.TestCase
 TestTransfer.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestTransferOfRanks = TransferOfRanks.TestCase
+TestTransferOfRanks.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 
 def test_an_outcome_has_a_word_of_its_own() -> None:

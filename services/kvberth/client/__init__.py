@@ -6,7 +6,8 @@ docs/store.md says what lies in memory and who may touch it when; examples/offlo
 
 from kvberth.client.client import Client, Found
 from kvberth.client.keys import chain
+from kvberth.client.parts import Parts
 from kvberth.client.tickets import Ticket
 from kvberth.store.layout.rings import Outcome
 
-__all__ = ["Client", "Found", "Outcome", "Ticket", "chain"]
+__all__ = ["Client", "Found", "Outcome", "Parts", "Ticket", "chain"]

@@ -22,15 +22,19 @@ from typing import Self
 from kvberth.client.backends import regions_of
 from kvberth.client.desk import Desk
 from kvberth.client.half import GROUP_BYTES, EngineHalf
+from kvberth.client.host import NoRegions
 from kvberth.client.keys import Namespace, fingerprint_of
 from kvberth.client.link import Identity
 from kvberth.client.mapping import Mapping
+from kvberth.client.parts import Parts
 from kvberth.client.tensors import Array
 from kvberth.client.tickets import Ticket
 from kvberth.store.checksums import checksum
+from kvberth.store.control import layout_of
 from kvberth.store.errors import CopyFailed, EpochEnded
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.reader import Hit
+from kvberth.store.shards import Part
 
 _CLOSE_S = 10.0
 
@@ -40,31 +44,65 @@ class Found:
     """A leading run of blocks that are there and leased: load them soon, then release them."""
 
     hits: tuple[Hit, ...] = ()
+    """What is leased, block by block."""
     serial: int = 0
+    shards: int = 1
+    """How many of the hits are one block."""
+    epoch: bytes = b""
 
     def __len__(self) -> int:
-        return len(self.hits)
+        return len(self.hits) // self.shards
+
+    @property
+    def parts(self) -> Parts:
+        """What other processes of the engine need to `lease` these blocks, before they are released here."""
+        if not self.hits:
+            return Parts(shards=self.shards)
+        return Parts(self.epoch, self.shards, tuple((hit.slot, hit.generation) for hit in self.hits))
 
 
 class Client:
     """An engine's side of one cache. It connects in the background and for ever: start order does not matter."""
 
-    def __init__(self, directory: str | Path, regions: Sequence[Array], fingerprint: Facts[str, str | int]) -> None:
+    def __init__(
+        self,
+        directory: str | Path,
+        regions: Sequence[Array],
+        fingerprint: Facts[str, str | int],
+        *,
+        shard: int = 0,
+        shards: int = 1,
+    ) -> None:
         """Registers an engine, in the background.
 
         `directory` is the cache's: what the engine has mounted, with `kvberth.sock` in it. `regions` are arrays of
         numpy or torch tensors, in host memory or on one GPU, that count blocks by their first axis; a block is its
         piece of each of them. `fingerprint` names all that its bytes
         depend on (weights, dtype, layout, …). Raises ValueError where blocks do not lie so.
+
+        Where an engine's blocks are spread over ranks (tensor or pipeline parallel) each rank has a client, which says
+        which of how many shards its regions hold; regions may differ from rank to rank. A block is found when all ranks
+        have stored theirs. A client without regions is such an engine's scheduler: it looks up for the ranks.
         """
-        self._regions = regions_of(regions)
+        if not 0 <= shard < shards:
+            raise ValueError(f"of {shards} shards none has number {shard}")
+        if not len(regions) and shards == 1:
+            raise ValueError("a layout has at least one region; only the scheduler of several shards has none")
+        self._part = Part(shard, shards)
+        self._regions = regions_of(regions) if len(regions) else NoRegions()
         self._fingerprint = fingerprint_of(fingerprint)
-        self._names = Namespace(self._fingerprint, self._regions.regions)
+        self._layout = layout_of(self._fingerprint, self._regions.regions)
+        self._names = Namespace(self._fingerprint, self._regions.regions, shards=shards)
         self._desk = Desk()
         self._read_lock = threading.Lock()
         self._checksums = ThreadPoolExecutor(1, "kvberth checksums")
         who = Identity(
-            Path(directory), secrets.token_bytes(16), self._fingerprint, self._regions.regions, self._regions.lingers
+            Path(directory),
+            secrets.token_bytes(16),
+            self._fingerprint,
+            self._regions.regions,
+            self._part,
+            self._regions.lingers,
         )
         self.id = who.client.hex()
         """By this name the worker and the lock's file know it."""
@@ -79,10 +117,10 @@ class Client:
         return "a forked child has no cache" if self._in_child else self._half.why
 
     def wait_connected(self, timeout_s: float) -> bool:
-        """Waits until there is a cache that lets blocks in; False: not yet, see `why`."""
+        """Waits until there is a cache that lets blocks in, or a scheduler look up; False: not yet, see `why`."""
         until = time.monotonic() + timeout_s
         with self._desk.changed:
-            while self.why is not None or self._desk.refusal() is not None:
+            while self.why is not None or not self._served():
                 left = until - time.monotonic()
                 if left <= 0:
                     return False
@@ -113,7 +151,31 @@ class Client:
             with self._read_lock:
                 mapping.reader.forget_ended()
                 try:
-                    hits = mapping.reader.lookup(stored)
+                    if self._part.shards == 1:
+                        hits = mapping.reader.lookup(stored)
+                    else:
+                        hits = mapping.reader.lookup_blocks(stored, self._part.shards)
+                except EpochEnded:
+                    return Found()
+                self._desk.write_leased(mapping)
+                epoch = mapping.epoch
+        return Found(tuple(hits), serial, self._part.shards, epoch)
+
+    def lease(self, parts: Parts) -> Found:
+        """Leases this rank's shard of what another process of its engine has found and leased: `Found.parts` of it.
+
+        Of the leading run that is there still; `load` and `release` it. Raises ValueError where the other one's blocks
+        have another number of shards.
+        """
+        if parts.shards != self._part.shards:
+            raise ValueError(f"blocks of {parts.shards} shards were found, this client's have {self._part.shards}")
+        with self._desk.using() as (mapping, serial):
+            if mapping is None or mapping.epoch != parts.epoch:
+                return Found()
+            with self._read_lock:
+                mapping.reader.forget_ended()
+                try:
+                    hits = mapping.reader.lease_shard(parts.of(self._part.shard), self._part, self._layout)
                 except EpochEnded:
                     return Found()
                 self._desk.write_leased(mapping)
@@ -130,9 +192,10 @@ class Client:
             if mapping is None or serial != found.serial:
                 return 0
             right = 0
-            size = max(1, GROUP_BYTES // self._regions.block_bytes)
+            own = found.hits if found.shards == 1 else found.hits[self._part.shard :: found.shards]
+            size = max(1, GROUP_BYTES // max(1, self._regions.block_bytes))
             for start in range(0, len(blocks), size):
-                hits = found.hits[start : start + size]
+                hits = own[start : start + size]
                 good = self._load(mapping, hits, blocks[start : start + size])
                 right += good
                 if good < len(hits):
@@ -148,9 +211,14 @@ class Client:
                         mapping.reader.release(hit)
                     self._desk.write_leased(mapping)
 
-    def reset(self) -> None:
-        """Nothing that was stored before is found again by this client: for an engine whose weights have changed."""
-        self._names = Namespace(self._fingerprint, self._regions.regions, secrets.token_bytes(16))
+    def reset(self, word: bytes | None = None) -> bytes:
+        """Nothing that was stored before is found again by this client: for an engine whose weights have changed.
+
+        Returns the word under which it stores from now on, which the engine's other clients are to be reset with.
+        """
+        word = secrets.token_bytes(16) if word is None else word
+        self._names = Namespace(self._fingerprint, self._regions.regions, word, self._part.shards)
+        return word
 
     def counts(self) -> tuple[int, dict[Outcome, int]]:
         """Blocks ever offered, and what became of them; the rest is under way."""
@@ -172,6 +240,9 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _served(self) -> bool:
+        return self._desk.refusal() is None if self._regions.regions else self._desk.may_lease()
 
     def _load(self, mapping: Mapping, hits: Sequence[Hit], blocks: Sequence[int]) -> int:
         """One group: copied here, its checksums computed beside it, both before the last look at the generations."""

@@ -260,6 +260,10 @@ class Desk:
             return Outcome.NO_CACHE
         return Outcome.BUDGET if self.queue.quota < self.queue.slot_bytes else None
 
+    def may_lease(self) -> bool:
+        """Whether the worker has said that this client may lease; for who holds the lock."""
+        return self._ready and self._mapping is not None and self._mapping.reader.quota > 0
+
     def _count(self, outcome: Outcome, count: int) -> None:
         self.outcomes[outcome] += count
         self._write(pages.OUTCOMES + outcome, self.outcomes[outcome])

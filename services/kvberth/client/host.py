@@ -103,6 +103,15 @@ class HostRegions:
                 inside += size
 
 
+class NoRegions(HostRegions):
+    """Of a client that copies nothing: there is no block."""
+
+    def __init__(self) -> None:
+        self.blocks = self.block_bytes = 0
+        self.regions = ()
+        self._regions = []
+
+
 def _rows(number: int, array: Array) -> Bytes:
     if array.ndim < 2 or not array.size or not array[0].flags.c_contiguous:
         raise ValueError(

@@ -18,10 +18,14 @@ def fingerprint_of(facts: Mapping[str, str | int]) -> bytes:
 
 
 class Namespace:
-    """The keys of one engine; one with another `reset` word has other keys for the same blocks."""
+    """The keys of one engine; one with another `reset` word has other keys for the same blocks.
 
-    def __init__(self, fingerprint: bytes, regions: Sequence[int], reset: bytes = b"") -> None:
-        cut = hashlib.blake2b(repr(tuple(regions)).encode() + reset, digest_size=32).digest()
+    All ranks of an engine have the same keys, whatever the regions of their shards: then only their number counts.
+    """
+
+    def __init__(self, fingerprint: bytes, regions: Sequence[int], reset: bytes = b"", shards: int = 1) -> None:
+        blocks = repr(tuple(regions)) if shards == 1 else f"{shards} shards"
+        cut = hashlib.blake2b(blocks.encode() + reset, digest_size=32).digest()
         self._base = hashlib.blake2b(cut, key=fingerprint, digest_size=KEY_BYTES)
 
     def stored(self, key: bytes) -> bytes:

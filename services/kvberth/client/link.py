@@ -15,11 +15,14 @@ from kvberth.client.mapping import Mapping
 from kvberth.store import control
 from kvberth.store.control import Hello, Layout, Message, Refuse, Register, Wait, Welcome
 from kvberth.store.errors import Malformed, mapping_clients
+from kvberth.store.shards import WHOLE, Part
 
 _ANSWER_S = 2.0
 _MAX_FDS = 250
 _REFUSED_S = 2.0
 """A refusal may be taken back (the budget is another one then), but not soon."""
+_RANKS_S = 0.5
+"""The same for a rank: it is let in when all of its engine have asked."""
 
 
 class LinkError(Exception):
@@ -42,6 +45,8 @@ class Identity:
     client: bytes
     fingerprint: bytes
     regions: Sequence[int]
+    part: Part = WHOLE
+    """Which shard its blocks are."""
     lingers: bool = False
     """Whether a device may copy for a moment still when this process is dead."""
 
@@ -67,9 +72,9 @@ class Link:
             _connect(sock, who.directory / control.SOCKET_NAME)
             sock.send(control.encode(Hello(who.client, mapping.epoch if mapping else bytes(16))))
             mapping = _welcomed(sock, who, mapping, took)
-            register = Register(who.fingerprint, tuple(who.regions), 0, 1)
+            register = Register(who.fingerprint, tuple(who.regions), *who.part)
             sock.send(control.encode(register))
-            layout = _registered(sock)
+            layout = _registered(sock, _REFUSED_S if who.part.shards == 1 else _RANKS_S)
             sock.setblocking(False)
             return cls(sock, layout, mapping)
         except OSError as error:
@@ -129,10 +134,10 @@ def _welcomed(sock: socket.socket, who: Identity, mapping: Mapping | None, took:
             os.close(fd)
 
 
-def _registered(sock: socket.socket) -> Layout:
+def _registered(sock: socket.socket, refused_s: float) -> Layout:
     answer, _ = _answer(sock)
     if not isinstance(answer, Layout):
-        raise _said(answer)
+        raise _said(answer, refused_s)
     return answer
 
 
@@ -154,10 +159,10 @@ def _answer(sock: socket.socket) -> tuple[Message, list[int]]:
     raise LinkError(f"the worker gave no answer within {_ANSWER_S:g} s")
 
 
-def _said(message: Message) -> LinkError:
+def _said(message: Message, refused_s: float = _REFUSED_S) -> LinkError:
     match message:
         case Refuse(reason, words):
-            return LinkError(f"{words} ({reason})", _REFUSED_S)
+            return LinkError(f"{words} ({reason})", refused_s)
         case Wait(clients) if clients:
             return LinkError(f"the worker waits for {mapping_clients(len(clients))} an earlier store")
         case Wait():

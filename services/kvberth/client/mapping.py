@@ -17,8 +17,9 @@ from kvberth.store.errors import Malformed, StoreError
 from kvberth.store.fences import Fence, FenceKind, client_fence
 from kvberth.store.locks import ClientLock, lock_path
 from kvberth.store.memory import StoreMemory
-from kvberth.store.reader import Hit, Reader
+from kvberth.store.reader import Hit
 from kvberth.store.rings import ClientRings
+from kvberth.store.shard_reader import ShardReader
 
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, which Python does not name
 _WARM_BYTES = 4 << 20
@@ -62,7 +63,7 @@ class Mapping:
         if self.memory.superblock.epoch != welcome.epoch or welcome.place >= self.memory.geometry.clients:
             raise Malformed("the memory is of another epoch than the worker said")
         self.fence: Fence = client_fence(FenceKind(self.memory.superblock.fence))
-        self.reader = Reader(self.memory, client=welcome.place, lease_bytes=0, fence=self.fence)
+        self.reader = ShardReader(self.memory, client=welcome.place, lease_bytes=0, fence=self.fence)
         self.rings = ClientRings(self.memory, welcome.place)
         self.arenas: list[Bytes] = [np.frombuffer(view, dtype=np.uint8) for view in self.memory.arenas]
         self._cold = _pieces(welcome.blobs[1:])

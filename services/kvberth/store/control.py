@@ -5,6 +5,7 @@ in one sentence what is wrong, and the conversation ends. Unknown fields are pas
 add some.
 """
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -49,9 +50,10 @@ class Register:
 
     fingerprint: bytes
     regions: tuple[int, ...]
-    """Bytes of each region of a block."""
+    """Bytes of each region of this client's shard of a block; none: it copies nothing and only reads."""
     shard: int
     shards: int
+    """Which of how many; 0 of 1 where a client has whole blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,12 @@ class Wake:
 Message = Hello | Welcome | Register | Layout | Done | Wait | Refuse | Ask | Told | Bye | Wake
 
 Field = Callable[[object], Any]
+
+
+def layout_of(fingerprint: bytes, regions: tuple[int, ...]) -> int:
+    """The number of a layout: of this engine's model and of these regions, and of no other."""
+    digest = hashlib.blake2b(fingerprint + repr(regions).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
 
 
 def encode(message: Message) -> bytes:

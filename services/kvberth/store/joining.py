@@ -54,6 +54,11 @@ class Joiner:
         """Whether shards of this block are there which wait for others."""
         return key in self.shards.waiting
 
+    def holds(self, key: bytes, slot: int) -> bool:
+        """Whether this slot is one of those that wait for the block's other shards."""
+        gathering = self.shards.waiting.get(key)
+        return gathering is not None and slot in gathering.slots.values()
+
     def late(self) -> list[bytes]:
         """The blocks whose missing shards have not come in time: `drop` them."""
         return self.shards.late(self._clock()) if self.shards.waiting else []

@@ -37,6 +37,9 @@ class Use:
 @dataclass(frozen=True, slots=True)
 class _Member:
     slot_bytes: int
+    """0: it lets nothing in, and only reads."""
+    weight: int = 1
+    """Its share of the leases."""
     told: Quota = Quota()
     before: int = 0
     """Bytes that it may still use by quotas which it has not yet given up."""
@@ -56,8 +59,9 @@ class Admission:
         least = sum(_least(member.slot_bytes) for member in self._members.values())
         return least + _least(slot_bytes) + elsewhere <= self.budget
 
-    def enter(self, client: bytes, slot_bytes: int) -> None:
-        self._members[client] = _Member(slot_bytes)
+    def enter(self, client: bytes, slot_bytes: int, weight: int = 1) -> None:
+        """Who leases for several others has their weight; slots of 0 bytes: it only reads."""
+        self._members[client] = _Member(slot_bytes, weight)
 
     def leave(self, client: bytes) -> None:
         self._members.pop(client, None)
@@ -105,10 +109,14 @@ class Admission:
 
     def _target(self, member: _Member, least: int) -> Quota:
         """A client's fair share; `least` is what all clients have at least."""
-        spare = (self.budget - least) // len(self._members)
+        members = self._members.values()
+        leased = self._leases * member.weight // sum(each.weight for each in members)
+        if not member.slot_bytes:
+            return Quota(0, 0, 0, leased)
+        spare = (self.budget - least) // sum(each.slot_bytes > 0 for each in members)
         share = max(0, spare) + _least(member.slot_bytes)
         granted = min(share // 2, max(MAX_GRANTED, LEAST_SLOTS * member.slot_bytes))
-        return Quota(0, share - granted, granted, self._leases // len(self._members))
+        return Quota(0, share - granted, granted, leased)
 
     def _tell(self, client: bytes, quota: Quota, use: Use, changed: dict[bytes, Quota]) -> None:
         member = self._members[client]

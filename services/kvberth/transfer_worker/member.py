@@ -3,14 +3,15 @@
 Every word of the client is checked before it is used; Malformed means that the client is cut off.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 
+from kvberth.store.control import Register
 from kvberth.store.errors import Malformed
 from kvberth.store.layout import pages
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.memory import StoreMemory
 from kvberth.store.rings import WorkerRings
+from kvberth.store.shards import WHOLE, Part
 from kvberth.transfer_worker.admission import Quota, Use
 
 _MOST = 1 << 48
@@ -35,10 +36,16 @@ class Member:
     before: dict[Outcome, int] = field(default_factory=dict)
     """What had become of its blocks when it registered here first: in an earlier life of the worker, or elsewhere."""
     held: dict[int, tuple[int, int]] = field(default_factory=dict)
+    asked: Register | None = None
+    """What it said of its blocks last, whether it was let in or not."""
+    part: Part = WHOLE
+    """Which shard its blocks are."""
+    waiting: int = 0
+    """Its slots that are committed and wait for other shards of their blocks."""
 
     @property
     def held_bytes(self) -> int:
-        return len(self.held) * self.slot_bytes
+        return (len(self.held) + self.waiting) * self.slot_bytes
 
     @property
     def queued_bytes(self) -> int:
@@ -72,12 +79,6 @@ class Member:
         # Read after them: a block is counted as admitted before anything becomes of it.
         admitted = int(words[pages.ADMITTED])
         return (admitted, outcomes) if sum(outcomes.values()) <= admitted < _MOST else (0, {})
-
-
-def layout_of(fingerprint: bytes, regions: tuple[int, ...]) -> int:
-    """The number of a layout: of this engine's model and of these regions, and of no other."""
-    digest = hashlib.blake2b(fingerprint + repr(regions).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") or 1
 
 
 class Directory:

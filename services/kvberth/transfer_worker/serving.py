@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from kvberth.store.blockstore import BlockStore
-from kvberth.store.control import MAX_GRANTS, Done, Hello, Layout, Refuse, Register, Welcome
+from kvberth.store.control import MAX_GRANTS, Done, Hello, Layout, Refuse, Register, Welcome, layout_of
 from kvberth.store.errors import LayoutRefused, Malformed
 from kvberth.store.fences import FenceKind, worker_fence
 from kvberth.store.layout import pages
@@ -21,10 +21,13 @@ from kvberth.store.layout.rings import Commit, Grant, Outcome, Receipt
 from kvberth.store.locks import forget, is_held, lock_path
 from kvberth.store.memory import ASLEEP, SESSION, StoreMemory
 from kvberth.store.rings import WorkerRings
+from kvberth.store.shards import WHOLE, Part
 from kvberth.transfer_worker.admission import LEAST_SLOTS, Admission, Use
 from kvberth.transfer_worker.answers import Answer, Answers
-from kvberth.transfer_worker.member import Directory, Member, layout_of
+from kvberth.transfer_worker.member import Directory, Member
 from kvberth.transfer_worker.moment import Counted
+from kvberth.transfer_worker.parts import Parts
+from kvberth.transfer_worker.ranks import complaint
 from kvberth.transfer_worker.scrubber import Scrubber
 
 BUSY_NS = 5_000_000_000
@@ -73,6 +76,7 @@ class Serving:
         self.epoch = memory.superblock.epoch
         self.admission = Admission(settings.budget, memory.geometry.data_bytes // 2)
         self.answers = Answers()
+        self._parts = Parts(self.store)
         rate = settings.scrub_bytes_s if memory.superblock.checksum else 0  # without checksums nothing can differ
         self.scrubber = Scrubber(self.store.scrub, rate, clock())
         self.members: dict[bytes, Member] = {}
@@ -82,6 +86,7 @@ class Serving:
         self._fence = worker_fence(FenceKind(memory.superblock.fence))
         self._directory = Directory(memory)
         self._spoken: dict[bytes, int] = {}
+        self._refused = ("", "")
         self._session = int(memory.worker_words[SESSION])
         self.store.places = self._places = set(self._directory.known().values())
         for client, place in self._directory.known().items():
@@ -102,6 +107,7 @@ class Serving:
         self._free_held(member)
         # It looks at the headers for what it was not told of: what the daemon has not answered for must not be there.
         self._take_out(self.answers.of(hello.client))
+        self._settled(self._parts.leave(hello.client))
         member.registered = False
         self.admission.leave(hello.client)  # until it registers its words say what it uses, see `_elsewhere`
         member.rings = WorkerRings(self.memory, member.place)
@@ -122,21 +128,15 @@ class Serving:
             raise Malformed("a client registers that is registered already: a new hello comes first")
         if not is_held(lock_path(self._settings.directory, self.epoch, client)):
             return self.refuse("denied", "A client holds the lock on its file in clients/ before it registers.")
-        if asked.shards != 1:
-            return self.refuse("layout", f"Blocks of {asked.shards} shards can't be held yet, only whole ones.")
-        layout, block_bytes = layout_of(asked.fingerprint, asked.regions), sum(asked.regions)
-        try:
-            slot_bytes = self.store.register(layout, block_bytes)
-        except LayoutRefused as error:
-            return self.refuse("layout", f"{error}.")
-        if not self.admission.admits(slot_bytes, self._elsewhere(member)):
-            return self.refuse("budget", f"{LEAST_SLOTS} slots of {slot_bytes} bytes more do not fit into the budget.")
-        member.layout, member.slot_bytes, member.registered = layout, slot_bytes, True
-        member.before = member.before or member.counts()[1]
-        self.admission.enter(client, slot_bytes)
-        self.divide()
-        self._refill(member)
-        return Layout(layout, slot_bytes, member.session)
+        why = complaint(
+            asked,
+            [each.asked for each in self.members.values() if each is not member and each.asked],
+            self.memory.geometry.clients,
+        )
+        member.asked = asked
+        if why is not None:
+            return self.refuse("layout", why)
+        return self._let_in(member, asked) if asked.regions else self._let_read(member, asked)
 
     def done(self, client: bytes, done: Done) -> None:
         """Slots that a client will not write into any more; what is not its own, or of nobody, is passed over."""
@@ -156,8 +156,33 @@ class Serving:
     def refuse(self, reason: str, words: str) -> Refuse:
         """Counts a refusal and says it."""
         self.totals.refused[reason] += 1
-        _log.warning("a client is refused", reason=reason, words=words)
+        if self._refused != (reason, words):  # who is refused asks again and again
+            self._refused = reason, words
+            _log.warning("a client is refused", reason=reason, words=words)
         return Refuse(reason, words)
+
+    def _let_in(self, member: Member, asked: Register) -> Layout | Refuse:
+        layout, block_bytes = layout_of(asked.fingerprint, asked.regions), sum(asked.regions)
+        try:
+            slot_bytes = self.store.register(layout, block_bytes)
+        except LayoutRefused as error:
+            return self.refuse("layout", f"{error}.")
+        if not self.admission.admits(slot_bytes, self._elsewhere(member)):
+            return self.refuse("budget", f"{LEAST_SLOTS} slots of {slot_bytes} bytes more do not fit into the budget.")
+        member.layout, member.slot_bytes, member.registered = layout, slot_bytes, True
+        member.part = Part(asked.shard, asked.shards)
+        member.before = member.before or member.counts()[1]
+        self.admission.enter(member.client, slot_bytes)
+        self.divide()
+        self._refill(member)
+        return Layout(layout, slot_bytes, member.session)
+
+    def _let_read(self, member: Member, asked: Register) -> Layout:
+        """A client that copies nothing: it leases all shards of what it finds, and its quotas let nothing in."""
+        member.layout, member.slot_bytes, member.registered, member.part = 0, 1, True, WHOLE
+        self.admission.enter(member.client, 0, asked.shards)
+        self.divide()
+        return Layout(0, member.slot_bytes, member.session)
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
@@ -212,6 +237,7 @@ class Serving:
         """What time brings: grants end, dying slots are freed, blocks are compared with their checksums."""
         self.store.expire()
         self.store.reap()
+        self._settled(self._parts.late())
         self.scrubber.tend(self._clock())
 
     def note_reads(self) -> None:
@@ -255,6 +281,10 @@ class Serving:
         commits = member.rings.commits(_AT_ONCE)
         if not commits:
             return False
+        if member.part.shards > 1:
+            self._settled(self._parts.take(member, commits))
+            member.busy_ns = self._clock()
+            return True
         outcomes = [self._settle(member, commit) for commit in commits]
         now = self._clock()  # after all of them are published: the daemon is asked later
         answers = [
@@ -265,6 +295,12 @@ class Serving:
         self._give([answer for answer in answers if answer.outcome >= Outcome.QUEUE_FULL])
         member.busy_ns = now
         return True
+
+    def _settled(self, answers: Sequence[Answer]) -> None:
+        """Outcomes that have just come about: those of blocks that are there wait for the daemon's word."""
+        now = self._clock()
+        self.answers.add(answer._replace(at_ns=now) for answer in answers if not answer.outcome.dropped)
+        self._give([answer for answer in answers if answer.outcome.dropped])
 
     def _settle(self, member: Member, commit: Commit) -> Outcome:
         held = member.held.get(commit.grant)
@@ -300,7 +336,7 @@ class Serving:
         more = min((credit - member.held_bytes) // member.slot_bytes, MAX_GRANTS - len(member.held), _AT_ONCE)
         if more <= 0:
             return
-        granted = self.store.grant_some(member.layout, member.client, self._settings.grant_ns, more)
+        granted = self.store.grant_some(member.layout, member.client, self._settings.grant_ns, more, member.part)
         member.rings.mirror[pages.FULL] = len(granted) < more
         if granted:
             member.held.update((number, (slot, generation)) for slot, generation, number in granted)

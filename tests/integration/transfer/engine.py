@@ -1,7 +1,8 @@
 """An engine in a process of its own: `engine.py DIRECTORY` does what it is told, a line each, and answers in JSON.
 
 Its blocks are 64 KiB in two regions, one for keys and one for values, as paged attention has them. Each source is
-overwritten as soon as its ticket is released.
+overwritten as soon as its ticket is released. With `SHARD` and `SHARDS` it is one rank of several, each of which has
+smaller blocks than the one before; with `SHARDS` alone it is their scheduler.
 """
 
 import json
@@ -14,14 +15,21 @@ from collections import Counter
 
 import numpy as np
 
-from kvberth.client import Client, Ticket
+from kvberth.client import Client, Found, Parts, Ticket
 from kvberth.client.host import HostRegions
 from support.store_memory import content, key_of
 from support.transfer_worker import BLOCK
 
 BLOCKS = 128
 AT_ONCE = 16
-HALF = BLOCK // 2
+SHARD, SHARDS = os.environ.get("SHARD"), int(os.environ.get("SHARDS", "1"))
+SIZE = BLOCK >> int(SHARD or 0)
+HALF = SIZE // 2
+
+
+def data_of(number: int) -> bytes:
+    """What a block holds: made from its key, and of each shard something else."""
+    return content(key_of(number) if SHARD is None else SHARD.encode() + key_of(number), SIZE)
 
 
 class Engine:
@@ -32,15 +40,18 @@ class Engine:
         self.bytes = self.pages.view(np.uint8)
         facts = {"model": os.environ.get("MODEL", "m"), "dtype": "float32"}
         HostRegions.lingers = "LINGERS" in os.environ  # as if a GPU copied
-        self.client = Client(directory, list(self.pages), facts)
+        scheduler = SHARDS > 1 and SHARD is None
+        regions = [] if scheduler else list(self.pages)
+        self.client = Client(directory, regions, facts, shard=int(SHARD or 0), shards=SHARDS)
+        self.seen = Found()
 
     def fill(self, block: int, number: int) -> None:
-        data = np.frombuffer(content(key_of(number), BLOCK), dtype=np.uint8)
+        data = np.frombuffer(data_of(number), dtype=np.uint8)
         self.bytes[0, block], self.bytes[1, block] = data[:HALF], data[HALF:]
 
     def right(self, block: int, number: int) -> bool:
         data = b"".join(self.bytes[part, block].tobytes() for part in (0, 1))
-        return data == content(key_of(number), BLOCK)
+        return data == data_of(number)
 
     def connect(self, seconds: str = "20") -> dict[str, object]:
         return {"connected": self.client.wait_connected(float(seconds)), "why": self.client.why}
@@ -82,6 +93,20 @@ class Engine:
             self.client.release(run)
         wrong = sum(not self.right(block, number) for block, number in zip(range(loaded), numbers, strict=False))
         return {"found": found, "loaded": loaded, "wrong": wrong}
+
+    def find(self, first: str, count: str) -> dict[str, object]:
+        """Looks up for ranks, and holds what it found until the next time."""
+        self.client.release(self.seen)
+        self.seen = self.client.lookup([key_of(int(first) + number) for number in range(int(count))])
+        return {"found": len(self.seen), "parts": bytes(self.seen.parts).hex()}
+
+    def take(self, parts: str, first: str) -> dict[str, int]:
+        """Loads its shard of what its scheduler has found."""
+        run = self.client.lease(Parts.from_bytes(bytes.fromhex(parts)))
+        loaded = self.client.load(run, range(len(run)))
+        self.client.release(run)
+        wrong = sum(not self.right(block, int(first) + block) for block in range(loaded))
+        return {"leased": len(run), "loaded": loaded, "wrong": wrong}
 
     def hold(self, first: str, count: str) -> dict[str, int]:
         """Leases, and never releases."""

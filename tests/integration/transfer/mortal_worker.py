@@ -1,6 +1,7 @@
 """A worker that kills itself before one of its writes into shared memory: `KVBERTH_TEST_WRITES` says before which.
 
-Counted from when an engine has registered: words of headers and of extents, records of the rings, the index.
+Counted from when an engine has registered, or (`KVBERTH_TEST_FROM=commit`) has committed: words of headers and of
+extents, records of the rings, the index.
 """
 
 import os
@@ -43,6 +44,18 @@ def _begin_with_the_first_engine() -> None:
     Serving.register = registered
 
 
+def _begin_with_the_first_commit() -> None:
+    commits = WorkerRings.commits
+
+    def heard(*arguments: object) -> object:
+        global _counting
+        found = commits(*arguments)
+        _counting = _counting or bool(found)
+        return found
+
+    WorkerRings.commits = heard
+
+
 if __name__ == "__main__":
     for owner, name in (
         (StoreMemory, "put_word"),
@@ -54,5 +67,8 @@ if __name__ == "__main__":
         (Index, "remove"),
     ):
         _fuse(owner, name)
-    _begin_with_the_first_engine()
+    if os.environ.get("KVBERTH_TEST_FROM") == "commit":
+        _begin_with_the_first_commit()
+    else:
+        _begin_with_the_first_engine()
     serve(SERVICE, TransferWorkerSettings, main)
