@@ -72,17 +72,20 @@ class Client:
         *,
         shard: int = 0,
         shards: int = 1,
+        governed: bool = True,
     ) -> None:
         """Registers an engine, in the background.
 
         `directory` is the cache's: what the engine has mounted, with `kvberth.sock` in it. `regions` are arrays of
         numpy or torch tensors, in host memory or on one GPU, that count blocks by their first axis; a block is its
-        piece of each of them. `fingerprint` names all that its bytes
-        depend on (weights, dtype, layout, …). Raises ValueError where blocks do not lie so.
+        piece of each of them. `fingerprint` names all that its bytes depend on (weights, dtype, layout, …). Not
+        `governed`: blocks are stored also where that takes longer than it saves. Raises ValueError where blocks do not
+        lie so.
 
         Where an engine's blocks are spread over ranks (tensor or pipeline parallel) each rank has a client, which says
         which of how many shards its regions hold; regions may differ from rank to rank. A block is found when all ranks
-        have stored theirs. A client without regions is such an engine's scheduler: it looks up for the ranks.
+        have stored theirs, so that none is shed by one rank alone. A client without regions is such an engine's
+        scheduler: it looks up for the ranks.
         """
         if not 0 <= shard < shards:
             raise ValueError(f"of {shards} shards none has number {shard}")
@@ -93,7 +96,7 @@ class Client:
         self._fingerprint = fingerprint_of(fingerprint)
         self._layout = layout_of(self._fingerprint, self._regions.regions)
         self._names = Namespace(self._fingerprint, self._regions.regions, shards=shards)
-        self._desk = Desk()
+        self._desk = Desk(governed=governed and shards == 1)
         self._read_lock = threading.Lock()
         self._checksums = ThreadPoolExecutor(1, "kvberth checksums")
         who = Identity(
@@ -115,6 +118,17 @@ class Client:
     def why(self) -> str | None:
         """Why there is no cache at this moment; None: there is one."""
         return "a forked child has no cache" if self._in_child else self._half.why
+
+    @property
+    def why_shed(self) -> str | None:
+        """Why blocks are not stored although there is a cache: it would take longer than it saves; None: they are."""
+        with self._desk.changed:
+            return self._desk.governor.why
+
+    def computed(self, blocks: int, seconds: float) -> None:
+        """Tells what it costs to compute blocks, again and again as it is measured: before, none is shed."""
+        with self._desk.changed:
+            self._desk.governor.computed(blocks, seconds)
 
     def wait_connected(self, timeout_s: float) -> bool:
         """Waits until there is a cache that lets blocks in, or a scheduler look up; False: not yet, see `why`."""
@@ -192,6 +206,7 @@ class Client:
             if mapping is None or serial != found.serial:
                 return 0
             right = 0
+            begin = time.perf_counter()
             own = found.hits if found.shards == 1 else found.hits[self._part.shard :: found.shards]
             size = max(1, GROUP_BYTES // max(1, self._regions.block_bytes))
             for start in range(0, len(blocks), size):
@@ -200,6 +215,9 @@ class Client:
                 right += good
                 if good < len(hits):
                     break
+            took = time.perf_counter() - begin
+        with self._desk.changed:
+            self._desk.governor.loaded(right, took)
         return right
 
     def release(self, found: Found) -> None:

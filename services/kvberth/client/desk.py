@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from kvberth.client.governor import Governor
 from kvberth.client.mapping import Mapping
 from kvberth.client.queue import StoreQueue
 from kvberth.client.tickets import Job, Ticket
@@ -25,9 +26,10 @@ Settled = Iterable[tuple[Job, Outcome]]
 class Desk:
     """`changed` is the lock, and the word to whoever waits for a ticket, for a connection or for the last copy."""
 
-    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns, *, governed: bool = True) -> None:
         self.changed = threading.Condition()
         self.queue = StoreQueue()
+        self.governor = Governor(on=governed)
         self.admitted = 0
         self.outcomes: Counter[Outcome] = Counter()
         self.loading = 0
@@ -54,6 +56,8 @@ class Desk:
             self.admitted += len(keys)
             self._write(pages.ADMITTED, self.admitted)
             why = self.refusal()
+            if why is None and self.governor.sheds(len(keys)):
+                why = Outcome.BREAK_EVEN
             fitting = min(len(keys), self.queue.room if why is None else 0)
             for at in range(fitting):
                 self.queue.add(Job(ticket, at, keys[at], blocks[at], priority, deadline_ns))
@@ -225,9 +229,10 @@ class Desk:
             self.finish([(job, why) for job in self.queue.all()])
             self._write(pages.QUEUED, 0)
 
-    def released(self, jobs: Iterable[Job]) -> None:
-        """Their blocks are copied: the engine may overwrite them."""
+    def released(self, jobs: Sequence[Job], seconds: float) -> None:
+        """Their blocks are copied, which took so long: the engine may overwrite them."""
         with self.changed:
+            self.governor.stored(len(jobs), seconds)
             last = False
             for job in jobs:
                 job.copied = True

@@ -222,14 +222,16 @@ class EngineHalf:
         places = [mapping.place_of(grant.slot, link.layout.slot_bytes) for _, grant in group]
         if mapping.memory.ended:
             return True  # the next step settles what flies
+        begin = time.perf_counter()
         self._regions.store([job.block for job in jobs], mapping.arenas, places)
+        took = time.perf_counter() - begin
         mapping.rings.commit(
             [Commit(job.key, grant.grant, grant.generation, grant.slot, length) for job, grant in group]
         )
         mapping.fence()
         if mapping.memory.worker_words[ASLEEP]:
             link.say(Wake())
-        self._desk.released(jobs)
+        self._desk.released(jobs, took)
         self._busy_ns = now
         return True
 

@@ -73,6 +73,11 @@ class Engine:
         self.bytes[:] = 0xEE
         return ticket
 
+    def computed(self, microseconds: str) -> dict[str, object]:
+        """Says what a block costs to compute."""
+        self.client.computed(1, float(microseconds) / 1e6)
+        return {"why": self.client.why_shed}
+
     def get(self, first: str, count: str) -> dict[str, int]:
         found = right = wrong = 0
         for start in range(int(first), int(first) + int(count)):

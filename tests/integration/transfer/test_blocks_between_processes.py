@@ -29,6 +29,21 @@ async def test_what_one_engine_stored_another_one_reads_byte_by_byte(daemon: Run
         assert await two.tell("run", 0, 8) == {"found": 0, "loaded": 0, "wrong": 0}
 
 
+async def test_blocks_that_cost_more_to_store_than_they_save_are_shed_and_counted(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with running_worker(directory) as worker, running_engine(directory) as engine:
+        await engine.tell("connect")
+        assert await engine.tell("put", 0, 16) == {"STORED": 16}, "nobody has said what computing costs"
+        told = await engine.tell("computed", 0)
+        assert "Storing a block takes" in str(told["why"])
+        assert await engine.tell("put", 16, 16) == {"BREAK_EVEN": 16}
+        await until(lambda: worker_says(worker, "kvberth_transfer_outcomes.break_even", 16))
+        assert await engine.tell("run", 0, 16) == {"found": 16, "loaded": 16, "wrong": 0}, (
+            "what is there is still loaded"
+        )
+
+
 async def test_an_engine_of_another_model_finds_nothing(daemon: RunningVineyardd, directory: Path) -> None:
     async with running_worker(directory), running_engine(directory) as one:
         async with running_engine(directory, MODEL="other") as two:
@@ -140,7 +155,7 @@ async def test_a_store_of_other_sizes_is_made_only_when_no_engine_maps_the_last_
         await until(lambda: has_no_cache(engine))
         paused.signal(signal.SIGSTOP)
         async with running_worker(directory, KVBERTH_EXTENT_MIB="2"):
-            await until(lambda: says(engine, "waits for 1 clients"))
+            await until(lambda: says(engine, "waits for 1 client that maps"))
             assert not (await engine.tell("connect", 1))["connected"]
             paused.signal(signal.SIGCONT)
             assert (await engine.tell("connect", 10))["connected"]
@@ -192,7 +207,7 @@ async def test_the_next_store_waits_for_an_engine_that_still_maps_the_last_one(d
             await engine.stopped()
         async with running_vineyardd(path), running_engine(directory) as other:
             assert not (await other.tell("connect", 2))["connected"]
-            assert "waits for 1 clients" in str((await other.tell("connect", 0.1))["why"])
+            assert "waits for 1 client that maps" in str((await other.tell("connect", 0.1))["why"])
             engine.signal(signal.SIGCONT)
             assert (await other.tell("connect"))["connected"]
             assert (await engine.tell("connect"))["connected"]

@@ -38,6 +38,8 @@ class Outcome(IntEnum):
     DEGRADED = 23
     ENGINE_BLOCKS = 24
     SHARD = 25
+    BREAK_EVEN = 26
+    """Storing it would take longer than it saves."""
 
     @property
     def dropped(self) -> bool:
