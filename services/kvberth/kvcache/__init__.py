@@ -32,6 +32,7 @@ from kvberth.kvcache.paths import (
     socket_path_complaint,
 )
 from kvberth.kvcache.spec import CacheSize, GateSpec, KVCacheSpec, PlacementSpec, PoolSpec, Variable
+from kvberth.kvcache.workload_fields import workload_strays
 from kvberth_schemas.manifests import Complaint
 
 __all__ = [
@@ -84,4 +85,5 @@ __all__ = [
     "socket_host_paths",
     "socket_path",
     "socket_path_complaint",
+    "workload_strays",
 ]

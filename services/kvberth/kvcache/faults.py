@@ -30,6 +30,7 @@ _EXPECTED: Final = {
     "float_parsing": ("a number", "write a number without quotes"),
     "bool_type": ("true or false", "write true or false without quotes"),
 }
+_NONE: Final[Mapping[type[BaseModel], Iterable[str]]] = {}
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "is less than", "write {} or more"),
     "greater_than": ("gt", "is not more than", "write more than {}"),
@@ -47,14 +48,18 @@ def schema_faults(model: type[BaseModel], raw: Mapping[str, Any]) -> list[Compla
     return []
 
 
-def unknown_fields(model: type[BaseModel], raw: object, path: str) -> Iterator[tuple[str, str | None]]:
+def unknown_fields(
+    model: type[BaseModel], raw: object, path: str, unread: Mapping[type[BaseModel], Iterable[str]] = _NONE
+) -> Iterator[tuple[str, str | None]]:
     """Yield the path of every field that a model and those below it do not know, and the name that was probably meant.
 
-    Reads the object itself, so that a fault elsewhere in it hides nothing.
+    `unread` are models that let fields through, with the names of those that are right all the same. Reads the object
+    itself, so that a fault elsewhere in it hides nothing.
     """
-    if not isinstance(raw, Mapping) or model.model_config.get("extra") != "allow":
+    if not isinstance(raw, Mapping) or not (model in unread or model.model_config.get("extra") == "allow"):
         return
-    known = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    known: dict[str, Any] = dict.fromkeys(unread.get(model, ()))
+    known |= {field.alias or name: field.annotation for name, field in model.model_fields.items()}
     for name, value in raw.items():
         below = join(path, str(name))
         if name not in known:
@@ -63,7 +68,7 @@ def unknown_fields(model: type[BaseModel], raw: object, path: str) -> Iterator[t
             # A list where a map is due, or the other way round, is the schema's to say.
             places = enumerate(value) if isinstance(value, list) else ()
             for place, item in places if _is_list(known[name]) else [(None, value)]:
-                yield from unknown_fields(inner, item, below if place is None else join(below, place))
+                yield from unknown_fields(inner, item, below if place is None else join(below, place), unread)
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

@@ -6,7 +6,7 @@ Kubernetes a new `spec` is a new generation, new metadata is not.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from kvberth.kvcache import (
     normalise,
     socket_path,
     socket_path_complaint,
+    workload_strays,
 )
 from kvberth_schemas.manifests import DEFAULT_NAMESPACE, RawObject, load_documents
 from kvberth_schemas.requests import ApplyRequest, Outcome, Result
@@ -73,8 +74,15 @@ def _one(state: State, item: RawObject, namespace: str, moment: Moment) -> tuple
     if reason is not None:
         return state, [ignored(kind, where, item.name, reason)]
     record, what = _stored(state, raw, (kind, where or DEFAULT_NAMESPACE, item.name), moment)
-    faults = normalise(raw).complaints if kind == "KVCache" else ()
-    return state.put(record), [accepted(kind, where, item.name, "; ".join((what, *item.notes)), faults)]
+    warnings = _warnings(raw, kind)
+    return state.put(record), [accepted(kind, where, item.name, "; ".join((what, *item.notes)), warnings)]
+
+
+def _warnings(raw: Mapping[str, Any], kind: str) -> Iterable[Complaint]:
+    """Why a KVCache will not be acted on, and what of a workload is no field: Kubernetes, too, takes it with a word."""
+    if kind == "KVCache":
+        return normalise(raw).complaints
+    return workload_strays(raw, "StatefulSet" if kind == "StatefulSet" else "Deployment")
 
 
 def _placed(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:

@@ -64,6 +64,14 @@ def test_a_sound_manifest_has_no_warning(make, moment):
     assert [result.warnings for result in results] == [(), ()]
 
 
+def test_a_slip_in_a_field_of_a_workload_is_a_warning_at_apply(make, moment):
+    text = make.engine().replace("template:", "templat: {}\n  template:", 1)
+    assert "templat: {}" in text
+    _, (result,) = apply(State(), ApplyRequest(text=text), moment)
+    assert result.outcome is Outcome.ACCEPTED
+    assert result.warnings == ("spec.templat: is no field of a Deployment, and is left out; write spec.template",)
+
+
 def test_all_or_nothing_stores_nothing_beside_a_refused_object_and_says_so(build, make, moment):
     broken = make.kvcache(memory="72GB").replace("llama-kv", "broken-kv")
     text = f"{make.engine()}---{broken}---{make.kvcache()}"
