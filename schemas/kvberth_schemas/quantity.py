@@ -134,7 +134,7 @@ def _explain(text: str) -> QuantityError:
 def _explain_unit(shown: str, number: str, unit: str) -> QuantityError:
     if _QUANTITY.fullmatch(number + unit):
         return QuantityError(f"{shown} has a space in it", f"write {number}{unit}")
-    problem = f"{shown}: '{_cut(unit)}' is no unit of Kubernetes"
+    problem = f"{shown}: {_quoted(unit)} is no unit of Kubernetes"
     match = _BYTE_UNIT.fullmatch(unit)
     if match is None:
         if unit.lower() in {"core", "cores", "cpu", "cpus", "vcpu", "vcpus", "b", "byte", "bytes"}:
@@ -155,11 +155,15 @@ def _plain(value: Decimal) -> str:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, bool | str) or not isinstance(value, int | float):
-        return _cut(value if isinstance(value, str) else repr(value))
-    return _cut(_text(value))
+    if isinstance(value, str):
+        return _quoted(value)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return _cut(_text(value) if number else repr(value))
+
+
+def _quoted(text: str) -> str:
+    return f"'{_cut(text if text.isprintable() else ascii(text)[1:-1])}'"
 
 
 def _cut(text: str) -> str:
-    shown = text if text.isprintable() else ascii(text)
-    return shown if len(shown) <= 40 else f"{shown[:39]}…"
+    return text if len(text) <= 40 else f"{text[:39]}…"

@@ -29,11 +29,14 @@ class Outcome(StrEnum):
 
     ACCEPTED = "accepted"
     IGNORED = "ignored"
+    """It has no effect here, whatever becomes of the others."""
+    HELD_BACK = "held back"
+    """It is right, but another object of its text was refused."""
     REFUSED = "refused"
 
 
 class Result(Message):
-    """The outcome for one object, with the field and the sentence where it was refused or ignored."""
+    """The outcome for one object, with the field and the sentence where it was not accepted."""
 
     kind: str
     namespace: str | None
@@ -78,6 +81,8 @@ class ObjectRequest(Message):
     kind: str
     namespace: str = "default"
     name: str
+    has_effect: bool = True
+    """False: by its manifest `apply` ignores such an object, so that it is no fault where there is none."""
 
 
 class ScaleRequest(Message):

@@ -15,7 +15,12 @@ from kvberth_schemas.subjects import Verb
 
 ANSWER_WITHIN_S = 2.0
 
-_COLOURS = {Outcome.ACCEPTED: "green", Outcome.IGNORED: "dim", Outcome.REFUSED: "bold red"}
+_COLOURS = {
+    Outcome.ACCEPTED: "green",
+    Outcome.IGNORED: "dim",
+    Outcome.HELD_BACK: "yellow",
+    Outcome.REFUSED: "bold red",
+}
 
 
 async def ask(bus: Bus, verb: Verb, request: Message) -> Reply:

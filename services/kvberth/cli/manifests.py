@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kvberth.cli.errors import CommandError
+from kvberth.kvcache import kind_of, model_of
 from kvberth.service.text_file import as_text, read_text
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.manifests import load_documents
@@ -13,7 +14,6 @@ from kvberth_schemas.registry import encode
 from kvberth_schemas.requests import ApplyRequest, ObjectRequest
 
 STANDARD_INPUT = "standard input"
-DELETABLE = ("Deployment", "StatefulSet", "KVCache", "Pod")
 
 
 def apply_request(path: Path, namespace: str = "default") -> ApplyRequest:
@@ -34,20 +34,35 @@ def delete_requests(path: Path, namespace: str) -> list[ObjectRequest]:
 
     Raises:
         ServiceError: it can't be read, is no text, or is too large.
-        CommandError: a document of it can't be read, or it holds nothing that can be deleted.
+        CommandError: a document of it can't be read, or it holds none.
     """
     source = source_of(path)
     documents = load_documents(_read(path), source)
     for document in documents:
         if document.complaints:
             raise CommandError(f"nothing is deleted: {source}, {document.complaints[0].sentence()}")
-    found = [document for document in documents if document.kind in DELETABLE and document.name]
-    if not found:
-        raise CommandError(f"{source} holds no {', '.join(DELETABLE[:-1])} or {DELETABLE[-1]} to delete")
+    if not documents:
+        raise CommandError(f"{source} holds no object to delete")
     return [
-        ObjectRequest(kind=document.kind, namespace=own_namespace(document.raw) or namespace, name=document.name)
-        for document in found
+        ObjectRequest(
+            kind=document.kind,
+            namespace=own_namespace(document.raw) or namespace,
+            name=document.name,
+            has_effect=_has_effect(document.raw),
+        )
+        for document in documents
     ]
+
+
+def _has_effect(raw: Mapping[str, Any]) -> bool:
+    """Whether `apply` does anything for an object, wrong ones included."""
+    kind = kind_of(raw)
+    if kind in {None, "KVCache"}:
+        return kind is not None
+    part: Any = raw
+    for name in ("spec", "template", "metadata", "labels"):
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return isinstance(part, Mapping) and model_of(part) is not None
 
 
 def source_of(path: Path) -> str:

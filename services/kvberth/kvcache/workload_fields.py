@@ -73,7 +73,7 @@ SPECS: Final[Mapping[str, str]] = {
 def workload_strays(raw: Mapping[str, Any], kind: Literal["Deployment", "StatefulSet"]) -> Iterator[Complaint]:
     """Yield what kubectl would refuse, and an API server drop with a warning: each field that there is not."""
     model: type[Workload] = Deployment if kind == "Deployment" else StatefulSet
-    unread = {**UNREAD, workloads.WorkloadSpec: SPECS[kind]}
+    unread: dict[type[BaseModel], str] = {**UNREAD, workloads.WorkloadSpec: SPECS[kind]}
     for path, meant in unknown_fields(model, raw, "", {part: names.split() for part, names in unread.items()}):
         parent = path.rpartition(".")[0]
         right = f"{parent}.{meant}" if parent and meant else meant

@@ -96,8 +96,8 @@ async def _a_file_is_applied_whole_or_not_at_all(running: Terminal) -> None:
     text = f"{kvcache('good')}---{kvcache('bad', '72GB')}"
     ran = await running.run("apply", "-f", "-", stdin=text.encode())
     assert ran.code == 1
-    assert "KVCache/bad in default: refused: spec.cacheSpec.memory: 72GB" in ran.out
-    assert "KVCache/good in default: ignored: is not applied, since another object of standard input" in ran.out
+    assert "KVCache/bad in default: refused: spec.cacheSpec.memory: '72GB'" in ran.out
+    assert "KVCache/good in default: held back: is not applied, since another object of standard input" in ran.out
     assert "good" not in (await running.run("status")).out
 
 

@@ -42,7 +42,7 @@ def test_a_document_without_a_name_is_named_by_its_file():
 
 def test_a_file_that_is_held_back_says_that_nothing_of_it_is_applied():
     bad = Result(kind="KVCache", namespace="a", name="bad", outcome=Outcome.REFUSED, sentence="no")
-    held = Result(kind="KVCache", namespace="a", name="good", outcome=Outcome.IGNORED, sentence="is not applied")
+    held = Result(kind="KVCache", namespace="a", name="good", outcome=Outcome.HELD_BACK, sentence="is not applied")
     assert printed(APPLY, bad, held)[-1] == "nothing of f.yaml is applied; correct what is refused and apply it again"
     assert len(printed(APPLY, bad, bad)) == 2, "one object needs no such line"
 

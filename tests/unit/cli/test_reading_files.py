@@ -13,6 +13,7 @@ from kvberth.service import ServiceError
 from kvberth.service.text_file import why
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 
+DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\n"
 BARE_NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
 NODE = f"{BARE_NODE}status: {{allocatable: {{cpu: 4, memory: 8Gi}}}}\n"
 
@@ -70,16 +71,35 @@ def test_a_dash_reads_standard_input(monkeypatch):
 
 def test_delete_by_file_takes_the_namespace_of_the_document_else_the_option(file):
     kvcaches = ("kind: KVCache\nmetadata: {name: a}\n", "kind: KVCache\nmetadata: {name: b, namespace: team-b}\n")
-    text = "---\n".join((*kvcaches, "kind: Service\n"))
+    text = "---\n".join(kvcaches)
     assert [(one.namespace, one.name) for one in delete_requests(file(text), "team-a")] == [
         ("team-a", "a"),
         ("team-b", "b"),
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "has_effect"),
+    [
+        ("apiVersion: v1\nkind: Service\nmetadata: {name: a}\n", False),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", False),
+        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: 1\n", False),
+        ("apiVersion: apps/v1\nkind: Deployment\nspec: {template: {metadata: {labels: {app: m}}}}\n", False),
+        (
+            f"{DEPLOYMENT}spec: {{template: {{metadata: {{labels: {{model.aibrix.ai/name: m}}}}}}}}\n",
+            True,
+        ),
+        ("apiVersion: orchestration.aibrix.ai/v1alpha1\nkind: KVCache\nmetadata: {name: a}\n", True),
+        ("apiVersion: orchestration.aibrix.ai/v1alpha1\nkind: KVCahce\nmetadata: {name: a}\n", True),
+    ],
+)
+def test_delete_by_file_tells_what_apply_ignores(file, text, has_effect):
+    assert [one.has_effect for one in delete_requests(file(text), "default")] == [has_effect]
+
+
 def test_delete_by_a_file_that_holds_nothing_or_is_broken_deletes_nothing(file):
-    with pytest.raises(CommandError, match="holds no Deployment, StatefulSet, KVCache or Pod"):
-        delete_requests(file("kind: Service\n"), "default")
+    with pytest.raises(CommandError, match="holds no object"):
+        delete_requests(file("# nothing\n"), "default")
     with pytest.raises(CommandError, match=r"nothing is deleted: .*document 2"):
         delete_requests(file("kind: Pod\nmetadata: {name: a}\n---\na: [\n"), "default")
 
@@ -95,7 +115,7 @@ def test_delete_by_a_file_that_holds_nothing_or_is_broken_deletes_nothing(file):
         (f"{NODE}---\n{NODE}", r"f\.yaml, document 2: the node a stands twice"),
         (NODE.replace("a}", "A B}"), r"document 1, metadata\.name: 'A B' is no DNS name"),
         (NODE.replace("cpu: 4", "cpu: many"), r"status\.allocatable.*cpu.*many"),
-        (NODE.replace("8Gi", "100m"), r"status\.allocatable\.memory: 100m is 0\.1 bytes"),
+        (NODE.replace("8Gi", "100m"), r"status\.allocatable\.memory: '100m' is 0\.1 bytes"),
         (BARE_NODE, r"document 1, status\.allocatable: is missing; write what the node has, such as {cpu: "),
         (f"{BARE_NODE}status: {{allocatable: {{}}}}\n", r"status\.allocatable: is missing"),
         (

@@ -192,13 +192,19 @@ def test_every_node_of_the_zoo_is_read() -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("bad-unit-gb", "spec.cacheSpec.memory: 72GB: 'GB' is no unit of Kubernetes; write 72G (10^9) or 72Gi (2^30)"),
-        ("bad-negative", "spec.cacheSpec.memory: -1Gi is negative; write an amount of 0 or more"),
-        ("bad-lowercase-gi", "spec.cacheSpec.memory: 72gi: 'gi' is no unit of Kubernetes; write 72Gi (2^30)"),
-        ("bad-space", "spec.cacheSpec.memory: 72 Gi has a space in it; write 72Gi"),
+        (
+            "bad-unit-gb",
+            "spec.cacheSpec.memory: '72GB': 'GB' is no unit of Kubernetes; write 72G (10^9) or 72Gi (2^30)",
+        ),
+        ("bad-negative", "spec.cacheSpec.memory: '-1Gi' is negative; write an amount of 0 or more"),
+        ("bad-lowercase-gi", "spec.cacheSpec.memory: '72gi': 'gi' is no unit of Kubernetes; write 72Gi (2^30)"),
+        ("bad-space", "spec.cacheSpec.memory: '72 Gi' has a space in it; write 72Gi"),
         (
             "bad-millibytes",
-            "spec.cacheSpec.memory: 72m is 0.072 bytes; write whole bytes ('m' means thousandths, 'M' 10^6, 'Mi' 2^20)",
+            (
+                "spec.cacheSpec.memory: '72m' is 0.072 bytes; "
+                "write whole bytes ('m' means thousandths, 'M' 10^6, 'Mi' 2^20)"
+            ),
         ),
     ],
 )

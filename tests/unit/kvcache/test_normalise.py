@@ -104,7 +104,10 @@ def test_a_shared_memory_size_in_the_headroom_is_cut_and_told(spec_of: Any) -> N
         ),
         (
             {"blockStore": {"size": "72m"}},
-            "spec.blockStore.size: 72m is 0.072 bytes; write whole bytes ('m' means thousandths, 'M' 10^6, 'Mi' 2^20)",
+            (
+                "spec.blockStore.size: '72m' is 0.072 bytes; "
+                "write whole bytes ('m' means thousandths, 'M' 10^6, 'Mi' 2^20)"
+            ),
         ),
         (
             {"blockStore": {"size": "1Mi"}},

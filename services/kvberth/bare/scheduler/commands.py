@@ -4,11 +4,12 @@ from datetime import datetime
 
 from kvberth.bare.scheduler.known import instead
 from kvberth.bare.scheduler.records import NodeRecord, PodRecord
-from kvberth.bare.scheduler.results import accepted, of_manifest, refused
+from kvberth.bare.scheduler.results import accepted, ignored, of_manifest, refused
 from kvberth.bare.scheduler.shape import HOSTNAME, replicas_of
 from kvberth.bare.scheduler.state import WORKLOAD_KINDS, State
 from kvberth_schemas.requests import (
     ObjectRequest,
+    Outcome,
     RegisterRequest,
     Result,
     ScaleRequest,
@@ -23,6 +24,14 @@ Changed = tuple[State, list[Result]]
 
 def delete(state: State, request: ObjectRequest, now: datetime) -> Changed:
     """Delete a workload with its pods, a KVCache (the user's word), or one pod."""
+    after, results = _deleted(state, request, now)
+    if request.has_effect or all(result.outcome is not Outcome.REFUSED for result in results):
+        return after, results
+    sentence = "'apply' ignores it, so there is nothing to delete"
+    return state, [ignored(request.kind, request.namespace, request.name, sentence)]
+
+
+def _deleted(state: State, request: ObjectRequest, now: datetime) -> Changed:
     kind = known_kind(request.kind)
     if kind == "Pod":
         return _delete_pod(state, request)

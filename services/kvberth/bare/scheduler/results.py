@@ -47,7 +47,7 @@ def held_back(result: Result, source: str) -> Result:
     if result.outcome is not Outcome.ACCEPTED:
         return result
     sentence = f"is not applied, since another object of {source} was refused"
-    return result.model_copy(update={"outcome": Outcome.IGNORED, "sentence": sentence})
+    return result.model_copy(update={"outcome": Outcome.HELD_BACK, "sentence": sentence})
 
 
 def of_manifest(record: ManifestRecord, sentence: str) -> Result:

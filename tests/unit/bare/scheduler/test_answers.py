@@ -42,6 +42,22 @@ def test_delete_scale_and_drain_name_what_is_there(build, make):
         assert "did you mean l" in results[0].sentence
 
 
+@pytest.mark.parametrize("kind", ["Service", "Deployment", "Pod"])
+def test_what_apply_ignores_is_ignored_by_delete_too_where_there_is_none(build, make, kind):
+    state = build(make.node("l20-a"), make.engine())
+    request = ObjectRequest(kind=kind, name="stranger", has_effect=False)
+    after, (result,) = delete(state, request, make.NOW)
+    assert (after, result.outcome, result.kind) == (state, Outcome.IGNORED, kind)
+    _, (result,) = delete(state, request.model_copy(update={"has_effect": True}), make.NOW)
+    assert result.outcome is Outcome.REFUSED
+
+
+def test_what_was_applied_is_deleted_although_its_manifest_now_has_no_effect(build, make):
+    state = build(make.node("l20-a"), make.engine())
+    _, (result,) = delete(state, ObjectRequest(kind="Deployment", name="llama", has_effect=False), make.NOW)
+    assert result.outcome is Outcome.ACCEPTED
+
+
 def test_a_deleted_kvcache_is_not_offered(build, make):
     state = build(make.kvcache())
     state, _ = delete(state, ObjectRequest(kind="KVCache", name="llama-kv"), make.NOW)
@@ -78,7 +94,7 @@ def test_all_or_nothing_stores_nothing_beside_a_refused_object_and_says_so(build
     before = build(make.node("l20-a"))
     after, results = apply(before, ApplyRequest(text=text, source="f.yaml", all_or_nothing=True), moment)
     assert after is before
-    assert [str(result.outcome) for result in results] == ["ignored", "refused", "ignored"]
+    assert [str(result.outcome) for result in results] == ["held back", "refused", "held back"]
     assert results[2].sentence == "is not applied, since another object of f.yaml was refused"
 
 
