@@ -14,15 +14,21 @@ from kvberth.store.blockstore import BlockStore, Granted
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Outcome
 from kvberth.store.layout.slots import SlotState
-from kvberth.store.reader import LEASE_NS, Hit, Reader
+from kvberth.store.reader import LEASE_NS, Hit
+from kvberth.store.shard_reader import ShardReader
+from kvberth.store.shards import Part
 from kvberth.store.walk import walk
 from support.mortal import Killed, Mortal
 from support.store_memory import SMALL, content, key_of, small_memory
 
 SLOT_PAGES = {21: 1, 22: 3, 23: 16}
 """Layouts, by the pages of their slots."""
+SHARDED, SHARDS = 50, (21, 22)
+"""Stands for blocks of two shards, which have these layouts."""
+UNHEARD = b"a client unheard"
 numbers = st.integers(0, 60)
 layouts = st.sampled_from(sorted(SLOT_PAGES))
+kinds = st.sampled_from([*SLOT_PAGES, SHARDED])
 holders = st.sampled_from([b"first  client...", b"second client..."])
 
 
@@ -34,9 +40,10 @@ class Store(RuleBasedStateMachine):
         self.now = 10**12
         self.memory = small_memory()
         self.mortal = Mortal(self.memory)
-        self.reader = Reader(self.memory, client=0, clock=lambda: self.now)
+        self.reader = ShardReader(self.memory, client=0, clock=lambda: self.now)
         self.live: set[bytes] = set()
         self.layout_of: dict[bytes, int] = {}
+        self.shards_of: dict[bytes, int] = {}
         self.leased: list[tuple[int, Hit]] = []
         self.spoiled: set[tuple[int, int]] = set()
         self.grants: list[tuple[bytes, int, Granted]] = []
@@ -56,7 +63,8 @@ class Store(RuleBasedStateMachine):
 
     def key(self, number: int, layout: int) -> bytes:
         key = key_of(number * 100 + layout)  # the layout's fingerprint is part of a key
-        self.layout_of[key] = layout
+        self.layout_of[key] = SHARDS[0] if layout == SHARDED else layout
+        self.shards_of[key] = 2 if layout == SHARDED else 1
         return key
 
     # --- what is done -------------------------------------------------------------------------------------------------
@@ -75,6 +83,29 @@ class Store(RuleBasedStateMachine):
         for each in range(number, number + count):
             self.put(each, layout)
             self.forget_evicted()
+
+    @rule(number=numbers, shard=st.sampled_from([0, 1]))
+    def put_shard(self, number: int, shard: int) -> None:
+        """One rank brings its shard; the other one comes, too, or does not."""
+        key, layout, part = self.key(number, SHARDED), SHARDS[shard], Part(shard, 2)
+        waited = self.store.joiner.waits(key)
+        for slot, generation, _ in self.store.grant_some(layout, UNHEARD, 10**9, 1, part):
+            size = SLOT_PAGES[layout] * PAGE
+            block = content(key, size - key[0])
+            self.memory.data(slot, size, len(block))[:] = block
+            outcome = self.store.commit_part(slot, generation, UNHEARD, key, len(block), part)
+            event(f"shard: {outcome.name if outcome else 'waits'}")
+            assert (outcome is None) == self.store.joiner.waits(key)
+            assert outcome is not Outcome.STORED or (waited and key not in self.live)
+            if outcome is Outcome.STORED:
+                self.live.add(key)
+
+    @rule(first=numbers, count=st.integers(1, 8))
+    def put_blocks_of_shards(self, first: int, count: int) -> None:
+        for number in range(first, first + count):
+            for shard in (0, 1):
+                self.put_shard(number, shard)
+                self.forget_evicted()
 
     @rule(layout=layouts, holder=holders)
     def grant(self, layout: int, holder: bytes) -> None:
@@ -109,7 +140,7 @@ class Store(RuleBasedStateMachine):
         assert self.store.drop_holder(holder) == len(held)
         self.grants = [grant for grant in self.grants if grant[0] != holder]
 
-    @rule(numbers=st.lists(numbers, max_size=8), layout=layouts)
+    @rule(numbers=st.lists(numbers, max_size=8), layout=kinds)
     def remove(self, numbers: list[int], layout: int) -> None:
         keys = {self.key(number, layout) for number in numbers}
         assert self.store.remove(keys) == len(keys & self.live)
@@ -144,6 +175,7 @@ class Store(RuleBasedStateMachine):
         self.now += by_ns
         self.store.expire()
         self.store.reap()
+        self.store.joiner.drop(self.store.joiner.late())
 
     # --- who reads ----------------------------------------------------------------------------------------------------
 
@@ -152,6 +184,15 @@ class Store(RuleBasedStateMachine):
     def lease(self, data: st.DataObject) -> None:
         keys = data.draw(st.lists(st.sampled_from(sorted(self.live)), min_size=1, max_size=8))
         self.leased += [(self.now, hit) for hit in self.reader.lookup(keys)]
+
+    @rule(numbers=st.lists(numbers, max_size=8))
+    def lease_shards(self, numbers: list[int]) -> None:
+        keys = [self.key(number, SHARDED) for number in numbers]
+        hits = self.reader.lookup_blocks(keys, 2)
+        assert [hit.key for hit in hits[::2]] == [hit.key for hit in hits[1::2]] == keys[: len(hits) // 2]
+        assert {hit.slot_bytes // PAGE for hit in hits[1::2]} <= {SLOT_PAGES[SHARDS[1]]}
+        assert self.live >= set(keys[: len(hits) // 2])
+        self.leased += [(self.now, hit) for hit in hits]
 
     @rule(data=st.data())
     @precondition(lambda self: self.leased)
@@ -171,11 +212,11 @@ class Store(RuleBasedStateMachine):
         into = memoryview(bytearray(hit.length))
         good = self.reader.copy(hit, into)
         event("copied" if good else "not copied")
-        assert not good or bytes(into) == content(hit.key, self.length(hit.key))
+        assert not good or bytes(into) == content(hit.key, hit.slot_bytes - hit.key[0])
         assert good or self.now >= at + LEASE_NS or (hit.slot, hit.generation) in self.spoiled
         self.reader.release(hit)
 
-    @rule(numbers=st.lists(numbers, max_size=8), layout=layouts)
+    @rule(numbers=st.lists(numbers, max_size=8), layout=kinds)
     def read(self, numbers: list[int], layout: int) -> None:
         keys = [self.key(number, layout) for number in numbers]
         blocks = self.reader.read(keys)
@@ -190,7 +231,7 @@ class Store(RuleBasedStateMachine):
     def kill_in_the_middle(self, words: int, again: int, data: st.DataObject, number: int, layout: int) -> None:
         """The worker dies before any word of any step, the next one while it takes over; the third one serves."""
         self.mortal.left = words
-        step = data.draw(st.sampled_from([self.put, self.grant_unheard, self.evict_unheard]))
+        step = data.draw(st.sampled_from([self.put, self.grant_unheard, self.evict_unheard, self.put_shards_unheard]))
         before = set(self.live)
         try:
             step(number, layout)
@@ -202,17 +243,23 @@ class Store(RuleBasedStateMachine):
             self.start()
         self.mortal.left = None
         self.start()
-        left = [holder for holder, _, _ in self.grants] + [b"a client unheard"] * self.unheard
+        left = [holder for holder, _, _ in self.grants] + [UNHEARD] * self.unheard
         assert len(self.grants) <= self.store.books().states[SlotState.QUARANTINED].blocks <= len(left)
         found = walk(self.memory).keys
-        assert found <= before | {self.key(number, layout)}
+        assert found <= before | {self.key(number, layout), self.key(number, SHARDED)}
         self.live = set(found)
         self.damaged &= self.live
 
     def grant_unheard(self, number: int, layout: int) -> None:
         """A grant that nobody hears of; its slot stays the client's until that is gone."""
         self.unheard += 1
-        self.store.grant(layout, b"a client unheard", 10**9)
+        self.store.grant(layout, UNHEARD, 10**9)
+
+    def put_shards_unheard(self, number: int, layout: int) -> None:
+        """Some of the block's shards may have waited before; of what waits nobody was promised anything."""
+        self.unheard += 2
+        for shard in (0, 1):
+            self.put_shard(number, shard)
 
     def evict_unheard(self, number: int, layout: int) -> None:
         self.store.evict(layout, number + 1)
@@ -225,7 +272,7 @@ class Store(RuleBasedStateMachine):
         found = walk(self.memory).keys
         assert found <= self.live
         gone = self.live - found
-        assert len(gone) == books.evicted.blocks - self.gone_before
+        assert sum(self.shards_of[key] for key in gone) == books.evicted.blocks - self.gone_before
         self.gone_before = books.evicted.blocks
         self.live -= gone
         self.damaged -= gone
