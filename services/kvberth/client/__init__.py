@@ -1,7 +1,8 @@
 """The engine half of a cache: a library that an engine imports, and the only way in which its blocks are moved.
 
 The engine's own process copies, always. Imports no service of kvberth, no bus and no torch; needs numpy and xxhash.
-docs/store.md says what lies in memory and who may touch it when; examples/offload.py shows it in use.
+docs/store.md says what lies in memory and who may touch it when; examples/offload.py shows it in use,
+examples/shards.py with an engine of several ranks.
 """
 
 from kvberth.client.client import Client, Found

@@ -12,14 +12,25 @@ from support.vineyardd import RunningVineyardd
 pytestmark = pytest.mark.integration
 
 
-async def test_the_example_has_its_blocks_back(daemon: RunningVineyardd, directory: Path) -> None:
+async def output_of(example: str, directory: Path) -> list[str]:
+    """What an example prints beside a worker; it must end well."""
     async with running_worker(directory):
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-W", "error", str(TESTS.parent / "examples/offload.py"), str(directory)),
+            *(sys.executable, "-W", "error", str(TESTS.parent / "examples" / example), str(directory)),
             stdout=asyncio.subprocess.PIPE,
         )
         async with asyncio.timeout(30):
             output, _ = await process.communicate()
-    lines = output.decode().splitlines()
-    assert lines == [f"offloaded: {', '.join(['stored'] * 12)}", "loaded: 12 of 12 blocks, the same bytes"]
     assert process.returncode == 0
+    return output.decode().splitlines()
+
+
+async def test_the_example_has_its_blocks_back(daemon: RunningVineyardd, directory: Path) -> None:
+    stored = f"offloaded: {', '.join(['stored'] * 12)}"
+    assert await output_of("offload.py", directory) == [stored, "loaded: 12 of 12 blocks, the same bytes"]
+
+
+async def test_the_example_of_two_ranks_has_its_blocks_back(daemon: RunningVineyardd, directory: Path) -> None:
+    stored = f"offloaded: {', '.join(['stored'] * 12)}"
+    loaded = [f"rank {shard}: 12 of 12 blocks, the same bytes" for shard in (0, 1)]
+    assert await output_of("shards.py", directory) == [stored, stored, *loaded]
