@@ -22,6 +22,12 @@ OVERLAY = Path(__file__).parents[2] / "k8s" / "overlays" / "default"
 POLICY_WORKS_WITHIN_S = 30.0
 GONE_WITHIN_S = 60.0
 AGENT_WITHIN_S = 5.0
+TAKEN_IN = {
+    "configMapRef": "ConfigMap",
+    "configMapKeyRef": "ConfigMap",
+    "secretRef": "Secret",
+    "secretKeyRef": "Secret",
+}
 
 
 @dataclass
@@ -109,12 +115,26 @@ def test_the_api_server_takes_every_object_of_the_other_overlays(admin: Kubectl,
     (own / "kustomization.yaml").write_text("resources: [../ha]\ncomponents: [../../components/nkeys]\n")
     rendered = admin("kustomize", str(folder / "overlays" / overlay))
     told = admin("apply", "--dry-run=server", "--filename", "-", stdin=rendered)
-    assert len(told.splitlines()) == len([one for one in yaml.safe_load_all(rendered) if one])
-    named = [one for one in yaml.safe_load_all(rendered) if one["metadata"]["name"] == "nats"]
+    rows = [one for one in yaml.safe_load_all(rendered) if one]
+    assert len(told.splitlines()) == len(rows)
+    there = {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in rows}
+    assert {(kind, "kvberth", name) for one in rows for kind, name in mounted(one)} <= there
+    named = [one for one in rows if one["metadata"]["name"] == "nats"]
     nats = [one for one in named if "replicas" in one.get("spec", {})]
     assert [(one["kind"], one["spec"]["replicas"]) for one in nats] == [
         ("StatefulSet", 3) if overlay.startswith("ha") else ("Deployment", 1)
     ]
+
+
+def mounted(workload: dict) -> set[tuple[str, str]]:
+    """Kind and name of the Secrets and ConfigMaps that its pods take in."""
+    pod = workload.get("spec", {}).get("template", {}).get("spec", {})
+    sources = [one for box in pod.get("containers", []) for one in box.get("envFrom", [])]
+    sources += [one.get("valueFrom", {}) for box in pod.get("containers", []) for one in box.get("env", [])]
+    found = {(kind, one[key]["name"]) for one in sources for key, kind in TAKEN_IN.items() if key in one}
+    volumes = pod.get("volumes", [])
+    found |= {("ConfigMap", one["configMap"]["name"]) for one in volumes if "configMap" in one}
+    return found | {("Secret", one["secret"]["secretName"]) for one in volumes if "secret" in one}
 
 
 def test_the_policies_have_no_faults_that_the_api_server_can_find(admin: Kubectl) -> None:
