@@ -59,12 +59,16 @@ async def world(client: Client, plane: ControlPlane, namespace: str, nats: Secur
         yield opened
 
 
-def uses_its_key(nats: SecuredNats, service: Service) -> None:
-    """Nothing that it says or hears was refused, and it has no right on the bus for nothing."""
+async def uses_its_key(nats: SecuredNats, service: Service) -> None:
+    """Nothing that it says or hears is refused, and it has no right on the bus for nothing."""
+    rights = rights_of(service, ON_KUBERNETES)
+
+    def all_used() -> bool:
+        seen = nats.seen()[service]
+        return not unused(rights.publish, seen.published) and not unused(rights.subscribe, seen.subscribed)
+
+    await until(all_used)
     assert nats.refusals() == []
-    rights, seen = rights_of(service, ON_KUBERNETES), nats.seen()[service]
-    assert not unused(rights.publish, seen.published)
-    assert not unused(rights.subscribe, seen.subscribed)
 
 
 def granted(account: str) -> set[Right]:
@@ -125,7 +129,7 @@ async def test_placement_uses_every_right_that_it_has(
         await until(lambda: no_caches(world))
     await tells_again(world, config)
     assert used(plane, f"{world.namespace}:placement") == granted("placement")
-    uses_its_key(nats, Service.PLACEMENT)
+    await uses_its_key(nats, Service.PLACEMENT)
 
 
 async def written_meanwhile(world: Stage, proxy: TcpProxy, resource: Resource, name: str) -> None:
@@ -234,4 +238,4 @@ async def test_pod_watcher_uses_every_right_that_it_has(
     await until(lambda: any(isinstance(one, PodScheduledV1) for one in heard.living(namespace)))
     account = f"{namespace}:pod-watcher"
     await until(lambda: used(plane, account) == granted("pod-watcher"))
-    uses_its_key(nats, Service.POD_WATCHER)
+    await uses_its_key(nats, Service.POD_WATCHER)
