@@ -31,9 +31,6 @@ from kvberth_schemas.subjects import Service
 _STYLES = {ConditionStatus.TRUE: "green", ConditionStatus.FALSE: "bold red", ConditionStatus.UNKNOWN: "yellow"}
 _ROW_STYLES = {"serving": "green", "starting": "yellow", "leaving": "dim", "unknown": "yellow", "missing": "red"}
 
-_ROUTINE = ("caches beside all engines, on ", "no cache runs")
-"""Parts of what placement says of a placed KVCache that need no word: how they begin."""
-
 Pod = PodScheduledV1 | PodReadyV1 | PodWaitingV1
 
 
@@ -119,12 +116,6 @@ def _served(status: KVCacheStatusV1, *, vouched: bool) -> str:
     return f"{status.engines_served if vouched else '?'}/{status.engines} served{waiting}"
 
 
-def told_lines(overview: Overview) -> list[str]:
-    """Give what each KVCache says of itself, one line a sentence."""
-    statuses = [status for _, status in overview.kvcaches if status]
-    return [f"{status.namespace}/{status.name}: {line}" for status in statuses for line in _says(status)]
-
-
 def engine_table(overview: Overview) -> Table:
     """One row per engine pod."""
     table = _table("ENGINE", "NAMESPACE", "NODE", "STATE", "RESTARTS")
@@ -207,20 +198,6 @@ def _condition_text(found: Condition | None) -> Text:
         return Text("?", "dim")
     text = found.status.value if found.status is ConditionStatus.TRUE else f"{found.status.value} ({found.reason})"
     return Text(text, _STYLES[found.status])
-
-
-def _says(status: KVCacheStatusV1) -> list[str]:
-    """Give what a person should read: the last move, what is not as it should be, and what is worth a word."""
-    told = [status.moved] if status.moved else []
-    for found in status.conditions:
-        dull = found.type == "Ready" or found.reason == "NotProbed"
-        if found.status is not ConditionStatus.TRUE and not dull and found.message not in told:
-            told.append(found.message)
-    placed = condition(status, "Placed")
-    said = placed.message.split("; ") if placed and placed.status is ConditionStatus.TRUE else []
-    said = [part for part in said if not part.startswith(_ROUTINE)]
-    said += [f"{row.node}: {row.message}" for row in status.nodes if row.message]
-    return told + [part for part in dict.fromkeys(said) if not any(part in sentence for sentence in told)]
 
 
 def _pod_state(pod: Pod) -> Text:

@@ -29,8 +29,8 @@ from kvberth.cli.overview import (
     node_table,
     pretended_lines,
     silence_lines,
-    told_lines,
 )
+from kvberth.cli.told import told_lines
 from kvberth.cli.vouched import vouched
 from kvberth_schemas import subjects
 from kvberth_schemas.subjects import Entity, Service
@@ -119,7 +119,7 @@ def render(overview: Overview, now: datetime) -> RenderableType:
     overview = vouched(overview)
     tables: list[RenderableType] = [
         kvcache_table(overview, now),
-        *(Text(line) for line in told_lines(overview)),
+        *(Text(line) for line in told_lines(overview, now)),
         "",
         engine_table(overview),
         *(Text(line, "yellow") for line in ended_lines(overview)),

@@ -43,7 +43,8 @@ def proof_of(item: KVCache, node: str, cache: Cache, snapshot: Snapshot) -> Proo
         )
     size, limit = _expected_size(item, cache, snapshot), said.memory_limit
     if None not in {size, limit} and size != limit:  # what was asked for never reached the daemon
-        differs = f"configured {format_bytes(size or 0)}, effective {format_bytes(limit or 0)}"
+        wanted, has = format_bytes(size or 0), format_bytes(limit or 0)
+        differs = f"its store has {has}, not {wanted}, the memory that is configured less its headroom"
         return Proof(FALSE, Reason.SIZE_DIFFERS, differs, at)
     return Proof(TRUE, HealthReason.PROVEN, "", at)
 

@@ -32,7 +32,7 @@ def no_mount_sentence(model: str, namespace: str, kvcache: str) -> str:
     """Say that engines of a model mount no directory of any cache."""
     directory = host_directory(namespace, kvcache)
     return (
-        f"an engine of {model} mounts no directory of a cache; to use this one, mount {directory} in its pod template"
+        f"an engine of {model} mounts no directory of a cache: to use this one, mount {directory} in its pod template"
     )
 
 

@@ -131,7 +131,7 @@ def _remark(outcome: Outcome, name: str, cache: Cache) -> str:
     size = size_of(spec, wanted.pool) if spec is not None and wanted is not None else None
     if wanted is not None and size is not None and size != wanted.size_bytes:
         new, old = format_bytes(size), format_bytes(wanted.size_bytes)
-        return f"runs with {old}; {new} holds when it is placed anew"
+        return f"its store has {old}: {new}, the memory less its headroom, holds when it is placed anew"
     return ""
 
 

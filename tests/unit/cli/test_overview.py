@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from kvberth.cli.overview import Overview, condition, pretended_lines, silence_lines, told_lines
+from kvberth.cli.overview import Overview, condition, pretended_lines, silence_lines
 from kvberth.cli.status import render
+from kvberth.cli.told import told_lines
 from kvberth_schemas.events import (
     Condition,
     ConditionStatus,
@@ -152,7 +153,7 @@ def test_ages_are_short(age_s, text):
 def test_a_transfer_worker_that_does_not_serve_is_named_with_its_reason():
     waits = "a: Waiting for 1 client that maps an earlier store"
     overview = Overview.of([spec(), status(said("BlocksReady", "False", "NotServing", waits))])
-    assert told_lines(overview) == [f"default/kv: {waits}"]
+    assert told_lines(overview, NOW) == [f"default/kv: {waits}"]
 
 
 def test_each_sentence_is_told_once_and_dull_ones_not_at_all():
@@ -169,7 +170,7 @@ def test_each_sentence_is_told_once_and_dull_ones_not_at_all():
             ),
         ]
     )
-    assert told_lines(overview) == ["default/kv: relocated from a to b", "default/kv: no engine"]
+    assert told_lines(overview, NOW) == ["default/kv: relocated from a to b", "default/kv: no engine"]
 
 
 def test_what_a_cache_says_of_itself_is_told_once_also_where_its_kvcache_is_fine():
@@ -184,7 +185,7 @@ def test_what_a_cache_says_of_itself_is_told_once_also_where_its_kvcache_is_fine
         said("Placed", message=f"caches beside all engines, on a; {wrong}; b: {kept}"),
         said("SocketsReady", "False", "NotAnswering", "c: the cache's process ended: status 1"),
     )
-    assert told_lines(Overview.of([spec(), status(*conditions, rows=rows)])) == [
+    assert told_lines(Overview.of([spec(), status(*conditions, rows=rows)]), NOW) == [
         "default/kv: c: the cache's process ended: status 1",
         f"default/kv: {wrong}",
         f"default/kv: b: {kept}",
@@ -194,7 +195,7 @@ def test_what_a_cache_says_of_itself_is_told_once_also_where_its_kvcache_is_fine
 def test_a_kvcache_at_rest_says_nothing():
     rows = (NodeRow(node="a", state="serving"), NodeRow(node="b", state="leaving"))
     placed = said("Placed", message="caches beside all engines, on a, b")
-    assert told_lines(Overview.of([spec(), status(placed, rows=rows)])) == []
+    assert told_lines(Overview.of([spec(), status(placed, rows=rows)]), NOW) == []
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_a_daemon_with_another_size_than_was_asked_for_is_a_fault_with_both_numb
     world.health("a", memory_limit=256 * 2**20)
     found = healthy(world)
     assert (found.status, found.reason) == (FALSE, "SizeDiffers")
-    assert found.message == "a: configured 68.4Gi, effective 256Mi"
+    assert found.message == "a: its store has 256Mi, not 68.4Gi, the memory that is configured less its headroom"
 
 
 def hung(world, node="a", **options):

@@ -216,7 +216,10 @@ def test_only_a_pod_of_the_present_manifest_must_have_its_size(outdated: World) 
         outdated.health(node, incarnation=f"pod-{node}-new", memory_limit=size)
     outdated.plan()
     assert (outdated.row("a").health, outdated.row("b").health) == ("Proven", "SizeDiffers")
-    assert outdated.condition("Healthy").message == "b: configured 60.8Gi, effective 256Mi"
+    assert (
+        outdated.condition("Healthy").message
+        == "b: its store has 256Mi, not 60.8Gi, the memory that is configured less its headroom"
+    )
 
 
 def _restarts(result: Plan) -> list[str]:

@@ -540,7 +540,10 @@ def test_an_unreadable_spec_freezes_its_kvcache(serving):
 def test_another_size_does_not_touch_a_running_cache_and_is_told(serving):
     serving.kvcache(memory="40Gi")
     assert told(serving.act()) == []
-    assert "runs with 68.4Gi; 38Gi holds when it is placed anew" in serving.condition("Placed").message
+    assert (
+        "its store has 68.4Gi: 38Gi, the memory less its headroom, holds when it is placed anew"
+        in serving.condition("Placed").message
+    )
 
 
 def test_another_gate_renews_the_directory(serving):
@@ -681,7 +684,7 @@ def test_an_engine_that_mounts_nothing_is_told_so(world):
     world.engine("u1", "a")
     world.act()
     remedy = "to use this one, mount /var/run/vineyard-kubernetes/default/kv in its pod template"
-    assert f"an engine of llama mounts no directory of a cache; {remedy}" in world.condition("Placed").message
+    assert f"an engine of llama mounts no directory of a cache: {remedy}" in world.condition("Placed").message
 
 
 # --- sockets ----------------------------------------------------------------------------------------------------------
