@@ -1,6 +1,6 @@
 """Ranks of one engine served together: what each is told of a block must be so for all of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,12 @@ from kvberth.transfer_worker import serving as serving_module
 from kvberth.transfer_worker.answers import LATE_NS
 from kvberth.transfer_worker.serving import Serving, ServingSettings, Totals
 from kvberth.transfer_worker.snapshot import snapshot_of
-from support.store_memory import content, key_of, small_memory
+from support.store_memory import SMALL, content, key_of, small_memory
 
-A, B = b"a" * 16, b"b" * 16
-SIZES = {A: PAGE, B: 3 * PAGE}
-SHARD = {A: 0, B: 1}
+A, B, C, D = (name * 16 for name in (b"a", b"b", b"c", b"d"))
+"""A and B are the ranks of one engine, C and D of another one with the same model."""
+SIZES = {A: PAGE, B: 3 * PAGE, C: PAGE, D: 3 * PAGE}
+SHARD = {A: 0, B: 1, C: 0, D: 1}
 BUDGET = 60 * PAGE
 KEY = key_of(1)
 
@@ -50,7 +51,7 @@ class Worker:
         return serving.register(client, Register(bytes(32), (SIZES[client],), SHARD[client], 2))
 
     def rings(self, client: bytes) -> ClientRings:
-        """Of a client that has just registered."""
+        """Of a client that has registered, and heard nothing yet."""
         rings = ClientRings(self.memory, self.serving.members[client].place)
         rings.begin()
         rings.page[pages.QUOTA_SEEN] = rings.mirror[pages.QUOTA]
@@ -88,7 +89,7 @@ class Worker:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
-    made = Worker(small_memory())
+    made = Worker(small_memory(replace(SMALL, clients=4)))
     monkeypatch.setattr(serving_module, "is_held", lambda path: not any(path.name.endswith(c.hex()) for c in made.dead))
     monkeypatch.setattr(serving_module, "forget", lambda _path: None)
     return made
@@ -190,6 +191,29 @@ def test_the_same_shard_twice_is_stored_once_and_present_when_the_block_is_there
     worker.commit(A, one, key_of(3))
     worker.waits(WAIT_NS)
     assert outcomes(one) == [Outcome.SHARD] * 2
+
+
+def test_two_engines_that_store_the_same_block_have_it_from_either_ones_ranks(worker: Worker) -> None:
+    worker.come()
+    assert isinstance(worker.asks(C), Layout), "another engine's ranks are there already, and bring the same shards"
+    assert isinstance(worker.asks(D), Layout)
+    for _ in range(3):
+        rings = {client: worker.serving.members[client].rings for client in SHARD}
+        for each in rings.values():
+            each.page[pages.QUOTA_SEEN] = each.mirror[pages.QUOTA]
+        worker.serving.divide()
+        worker.serving.turn()
+    one, two, three, four = (worker.rings(client) for client in SHARD)
+    worker.commit(A, one)
+    worker.commit(C, three)
+    worker.commit(D, four)
+    worker.commit(B, two)
+    worker.answer()
+    assert [outcomes(each) for each in (one, two, three, four)] == [
+        [Outcome.STORED], [Outcome.PRESENT], [Outcome.PRESENT], [Outcome.STORED],
+    ]  # fmt: skip
+    assert worker.blocks(SlotState.PUBLISHED) == 2
+    assert [member.waiting for member in worker.serving.members.values()] == [0] * 4
 
 
 def test_shards_that_the_daemon_does_not_answer_for_are_taken_out_together(worker: Worker) -> None:
