@@ -161,7 +161,7 @@ class Client:
         stored = [self._names.stored(key) for key in keys]  # what raises, raises before anything of the store is in use
         with self._desk.using() as (mapping, serial):
             if mapping is None:
-                return Found()
+                return Found(shards=self._part.shards)
             with self._read_lock:
                 mapping.reader.forget_ended()
                 try:
@@ -170,7 +170,7 @@ class Client:
                     else:
                         hits = mapping.reader.lookup_blocks(stored, self._part.shards)
                 except EpochEnded:
-                    return Found()
+                    return Found(shards=self._part.shards)
                 self._desk.write_leased(mapping)
                 epoch = mapping.epoch
         return Found(tuple(hits), serial, self._part.shards, epoch)

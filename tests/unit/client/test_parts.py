@@ -71,10 +71,11 @@ def test_wrong_arguments_raise(tmp_path: Path, rank: Client) -> None:
     assert len(rank.lease(Parts(shards=2))) == 0
 
 
-def test_a_scheduler_without_a_cache_finds_nothing_and_has_no_block(tmp_path: Path) -> None:
+def test_a_scheduler_without_a_cache_finds_nothing_and_has_no_block(tmp_path: Path, rank: Client) -> None:
     with Client(tmp_path, [], {"model": "m"}, shards=2) as scheduler:
         assert not scheduler.wait_connected(0)
         found = scheduler.lookup([bytes(32)])
+        assert len(rank.lease(found.parts)) == 0
         assert (len(found), scheduler.load(found, [])) == (0, 0)
         with pytest.raises(IndexError):
             scheduler.offload([bytes(32)], [0])
