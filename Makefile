@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 PYTEST := $(BIN)/python -m pytest
 SCENARIO := $(BIN)/python -m kvberth.cli scenario run --time-factor 0.02
 
-.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster test-ha test-gpu fuzz scenarios scenarios-all scenarios-long bench audit schemas clean
+.PHONY: help demo test check unit integration test-store test-daemons test-kube test-compose test-cluster test-ha test-gpu fuzz scenarios scenarios-all scenarios-long bench bench-peers bench-plots audit schemas clean
 
 help: ## Say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 14
@@ -128,6 +128,25 @@ bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@$(BIN)/python -m benchmarks.store
 	@$(BIN)/python -m benchmarks.transfer
 	@$(BIN)/python -m benchmarks.overload
+	@$(BIN)/python -m benchmarks.peers
+	@$(BIN)/python -m benchmarks.plots
+
+bench-plots: .venv/dev.stamp ## Draw what was measured last, as SVG in bench-plots/
+	@$(BIN)/python -m benchmarks.plots
+
+# Each peer has an environment of its own, for they need each other's packages in other versions. LMCache is installed without its CUDA packages.
+PEERS := .cache/peers
+PEER_PIP = $(PEERS)/$@/bin/python -m pip install --quiet --disable-pip-version-check
+TORCH := torch==2.13.0
+
+bench-peers: .venv/dev.stamp aibrix lmcache vineyard_llm ## Install other stores of KV blocks, some GB, and measure ours beside them (`make bench` does without where they are not)
+	@KVBERTH_PEERS=$(PEERS) $(BIN)/python -m benchmarks.peers
+
+.PHONY: aibrix lmcache vineyard_llm
+aibrix lmcache vineyard_llm: .venv/python.stamp
+	@test -x $(PEERS)/$@/bin/python || "$(PYTHON)" -m venv $(PEERS)/$@
+	@$(PEER_PIP) $(TORCH) -r benchmarks/peers/$@.txt
+	@if [ -f benchmarks/peers/$@-alone.txt ]; then $(PEER_PIP) --no-deps -r benchmarks/peers/$@-alone.txt; fi
 
 # New advisories come when nothing of ours changed, so CI does not ask. What can't be looked up fails, too (--strict).
 audit: .venv/python.stamp ## Ask the advisory database about the pinned dependencies, over the network

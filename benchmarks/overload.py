@@ -52,11 +52,12 @@ async def overloaded() -> list[Result]:
 
 
 def measure(directory: Path, worker: int) -> Iterator[Result]:
-    engine, watch = Storm(directory), Watch(directory, worker)
+    engine, watch, series = Storm(directory), Watch(directory, worker), Series()
     begin = time.monotonic()
     while (now := time.monotonic() - begin) < SECONDS:
         engine.offer()
-        watch.look(now)
+        if watch.look(now):
+            series.note(now, watch.in_use, engine)
     engine.wait()
     offered, outcomes = engine.client.counts()
     context = {**machine(), "seconds": SECONDS, "block_bytes": BLOCK, "offered": offered}
@@ -72,6 +73,8 @@ def measure(directory: Path, worker: int) -> Iterator[Result]:
     yield told("saturation_wrong_blocks", engine.wrong(), "blocks", 0.0)
     for who, grown in watch.grown().items():
         yield told(f"saturation_rss_growth_{who}", grown, "MiB")
+    context = context | {"series": series.all()}
+    yield told("saturation_series", len(series.at_s), "moments")
     engine.client.close()
     watch.close()
 
@@ -129,6 +132,40 @@ class Storm:
         return wrong
 
 
+class Series:
+    """What was seen at each look, for a plot."""
+
+    def __init__(self) -> None:
+        self.at_s: list[float] = []
+        self._in_use: list[float] = []
+        self._submits: dict[int, list[float]] = {50: [], 99: []}
+        self._counts: list[dict[Outcome, int]] = []
+        self._offered = 0
+
+    def note(self, now: float, in_use: int, engine: Storm) -> None:
+        took = engine.took[self._offered + 1 : engine.offered + 1]
+        self._offered = engine.offered
+        if not len(took):
+            return
+        self.at_s.append(round(now, 2))
+        self._in_use.append(round(in_use / MIB, 1))
+        self._counts.append(engine.client.counts()[1])
+        for part, values in self._submits.items():
+            values.append(round(float(np.percentile(took, part)) * 1e6, 1))
+
+    def all(self) -> dict[str, object]:
+        outcomes = sorted({outcome for counts in self._counts for outcome in counts})
+        return {
+            "at_s": self.at_s,
+            "in_use_mib": self._in_use,
+            "budget_mib": BUDGET_MIB,
+            **{f"submit_p{part}_us": values for part, values in self._submits.items()},
+            "outcomes": {
+                outcome.name.lower(): [counts.get(outcome, 0) for counts in self._counts] for outcome in outcomes
+            },
+        }
+
+
 class Watch:
     """Looks twice a second, as a stranger, at the bytes in use, and at the memory of each process."""
 
@@ -137,11 +174,12 @@ class Watch:
         self._held = attach(directory / "vineyard.sock", directory / "store.json")
         self._next = 0.0
         self._rss: dict[str, list[float]] = {"engine": [], "worker": []}
-        self.most = self.over = 0
+        self.most = self.over = self.in_use = 0
 
-    def look(self, now: float) -> None:
+    def look(self, now: float) -> bool:
+        """Whether it was time to."""
         if now < self._next:
-            return
+            return False
         self._next = now + 0.5
         os.kill(self._worker, signal.SIGSTOP)
         try:
@@ -150,10 +188,12 @@ class Watch:
             in_use = _in_use(self._held.memory)
         finally:
             os.kill(self._worker, signal.SIGCONT)
+        self.in_use = in_use
         self.most, self.over = max(self.most, in_use), max(self.over, in_use - BUDGET_MIB * MIB)
         if now > RSS_FROM_S:
             for who, pid in (("engine", os.getpid()), ("worker", self._worker)):
                 self._rss[who].append(_rss_mib(pid))
+        return True
 
     def grown(self) -> dict[str, float]:
         """MiB of anonymous memory more at the end than ten seconds after the start."""
