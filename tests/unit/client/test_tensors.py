@@ -179,6 +179,20 @@ def test_the_back_end_of_gpus_moves_the_same_bytes(torch, on_gpu, layout):
 
 
 @needs_torch
+def test_tensors_that_were_made_in_inference_mode_are_stored_and_loaded(torch, on_gpu):
+    with torch.inference_mode():
+        arrays = whole(torch, torch.bfloat16)
+        arrays = [array.clone() for array in arrays]
+    for regions in (regions_of(arrays), on_gpu(arrays)):
+        mapped = Mapped()
+        regions.store([1], mapped.arenas, [Place(0, 0)])
+        regions.load([2], mapped.arenas, [Place(0, 0)])
+        assert bytes_of(torch, arrays[0], 2) == bytes_of(torch, arrays[0], 1)
+        regions.store([0], mapped.arenas, [Place(0, 0)])
+        regions.load([2], mapped.arenas, [Place(0, 0)])
+
+
+@needs_torch
 def test_arenas_are_pinned_while_idle_and_let_go_before_they_are_unmapped(torch, on_gpu):
     pins, mapped = Pins(), Mapped()
     regions = on_gpu(whole(torch, torch.float16), pins=pins)
