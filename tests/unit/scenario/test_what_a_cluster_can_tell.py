@@ -76,6 +76,11 @@ def test_services_are_told_what_a_scenario_sets() -> None:
     assert cluster.settings(told({"cordon": "l20-a"}), Timing({"linger": 5}), None) == {}
 
 
+def test_where_blocks_matter_transfer_workers_are_told_of_the_bus() -> None:
+    scenario = told({"cordon": "l20-a"}, needs=["transfer"])
+    assert cluster.settings(scenario, Timing(), None) == {"KVBERTH_TRANSFER_NATS_URL": cluster.BUS}
+
+
 def test_a_scenario_that_lets_the_bus_or_the_api_server_fail_is_known() -> None:
     bus, api = {"fault": {"bus": True, "does": "reset"}}, {"fault": {"api": True, "does": "silence"}}
     assert cluster.cuts(told(bus, api)) == {"bus", "api"}

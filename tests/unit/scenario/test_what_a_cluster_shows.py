@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kvberth.scenario.backend.kubernetes import observed, processes
+from kvberth.placement.apply.kubernetes import worker
+from kvberth.scenario.backend.kubernetes import concern, observed, processes
 from kvberth.scenario.backend.kubernetes.processes import Process
+from kvberth.scenario.format import Target
 from kvberth_schemas.events import PodReadyV1, PodScheduledV1, PodWaitingV1
 
 ENGINE, SIDECAR, CACHE, LEADER = ("e" * 64, "5" * 64, "c" * 64, "1" * 64)
@@ -73,6 +75,33 @@ def test_a_cache_is_its_daemon_and_not_the_script_around_it(argument: tuple[str,
     ]
     (being,) = observed.beings([cache], {"l20-a": seen})
     assert (being.life.role, being.life.pid, being.life.owner, being.life.incarnation) == ("cache", 31, "kv", "abc")
+
+
+def test_a_transfer_worker_is_a_life_of_its_own_in_its_caches_pod() -> None:
+    labels = {observed.CACHE_LABEL: "kv"}
+    cache = pod("kv-x", ids={"vineyardd": CACHE, observed.WORKER: SIDECAR}, metadata={"labels": labels})
+    seen = [
+        process(CACHE, 31, "vineyardd", "--deployment", "abc", inner=8),
+        process(SIDECAR, 32, "python", "-m", "kvberth.transfer_worker"),
+        process(SIDECAR, 33, "python", inner=9),
+    ]
+    daemon, helper = (being.life for being in observed.beings([cache], {"l20-a": seen}))
+    assert (daemon.role, daemon.owner, daemon.pid) == ("cache", "kv", 31)
+    assert (helper.role, helper.owner, helper.namespace, helper.pid) == ("transfer", "kv", "default", 32)
+    assert helper.incarnation is None
+    for target, container in (
+        ({"worker": {"kvcache": "kv"}}, observed.WORKER),
+        ({"cache": {"kvcache": "kv"}}, "vineyardd"),
+    ):
+        means = Target.model_validate(target)
+        assert concern.stands_for(cache, means)
+        assert observed.container_of(means.kind, cache) == container
+    alone = pod("kv-y", ids={"vineyardd": CACHE}, metadata={"labels": labels})
+    assert not concern.stands_for(alone, Target.model_validate({"worker": {"kvcache": "kv"}}))
+
+
+def test_the_worker_is_known_by_the_name_and_the_port_that_placement_gives_it() -> None:
+    assert (observed.WORKER, observed.WORKER_PORT) == (worker.CONTAINER, worker.PORT)
 
 
 def test_services_are_known_by_the_install_and_nats_has_no_node() -> None:

@@ -14,12 +14,16 @@ from kvberth_schemas.quantity import parse_bytes, parse_cpu
 
 Json = Mapping[str, Any]
 
-ABILITIES: Final = frozenset({"kubernetes", "kubelet", "budgets", "quota", "prestop", "rollout", "gate", "health"})
+ABILITIES: Final = frozenset(
+    {"kubernetes", "kubelet", "budgets", "quota", "prestop", "rollout", "gate", "health", "transfer"}
+)
 """What scenarios may ask for with `needs` and `requires`: the API server and the kubelets bring it."""
 
 PROMISED: Final[Mapping[str, float]] = MappingProxyType({"t_move": 2.0})
 """A container must start: a bare PATCH of the DaemonSet alone takes more than half a second."""
 
+BUS: Final = "nats://nats.kvberth:4222"
+"""NATS of an install, as any namespace reaches it."""
 GPU: Final = "nvidia.com/gpu"
 _KUBELET: Final = "kubelets start engines again after waits of their own"
 _NKEY: Final = "KVBERTH_NATS_NKEY_FILE"
@@ -50,7 +54,9 @@ def unfit(scenario: Scenario, *, has_driver: bool) -> str | None:
 def settings(scenario: Scenario, timing: Timing, bus: str | None) -> dict[str, str]:
     """Give what the services have to be told for a scenario; `bus`: URL that its faults stand at, if it has any."""
     waits = {_SETTINGS[name]: f"{value:g}" for name, value in timing.named.items() if name in _SETTINGS}
-    return {**scenario.options.env, **waits, **({"KVBERTH_NATS_URL": bus} if bus else {})}
+    # Transfer workers run in the users' namespaces, and speak to a bus only where they are told of one.
+    workers = {"KVBERTH_TRANSFER_NATS_URL": bus or BUS} if "transfer" in scenario.needs else {}
+    return {**scenario.options.env, **waits, **({"KVBERTH_NATS_URL": bus} if bus else {}), **workers}
 
 
 def cuts(scenario: Scenario) -> set[str]:

@@ -10,28 +10,30 @@ from kvberth.scenario.facts import Life
 from kvberth.scenario.format import Expectation, Target
 from kvberth.scenario.judge.lives import resolve
 
-_USERS: Final = frozenset({"cache", "engine"})
+_USERS: Final = frozenset({"cache", "engine", "transfer"})
 
 
-def life_of(pod: Json) -> Life | None:
-    """Give the life that a pod stands for, whether it runs or not; None: it is none of a scenario's."""
+def lives_of(pod: Json) -> list[Life]:
+    """Give the lives that a pod stands for, whether it runs or not; none: it is none of a scenario's."""
     what = observed.role(pod)
     if what is None:
-        return None
+        return []
     life = replace(observed.life_of(observed.pod_state(pod)), role=what)
-    return replace(life, owner=pod["metadata"]["labels"][observed.CACHE_LABEL]) if what == "cache" else life
+    if what != "cache":
+        return [life]
+    cache = replace(life, owner=pod["metadata"]["labels"][observed.CACHE_LABEL])
+    return [cache, replace(cache, role="transfer")] if observed.has_worker(pod) else [cache]
 
 
 def stands_for(pod: Json, target: Target) -> bool:
     """Whether a pod is a target's."""
-    life = life_of(pod)
-    return life is not None and bool(resolve(target, [life]))
+    return bool(resolve(target, lives_of(pod)))
 
 
 def concerned(parts: Iterable[Expectation], pods: Iterable[Json]) -> set[str]:
     """Give the nodes with a pod whose process some expectation is about."""
     asked = list(parts)
-    lives = (life for pod in pods if (life := life_of(pod)) is not None and life.node is not None)
+    lives = (life for pod in pods for life in lives_of(pod))
     return {life.node for life in lives if life.node and any(_is_about(part, life) for part in asked)}
 
 

@@ -174,7 +174,7 @@ class Looker:
         pod = await self._pod_of(target, pods)
         if isinstance(pod, str):
             return pod
-        port = _HTTP_PORT
+        port = observed.WORKER_PORT if target.kind == "worker" else _HTTP_PORT
         if target.kind == "engine":
             port = (observed.engine_container(pod).get("ports") or [{"containerPort": 8000}])[0]["containerPort"]
         meta = pod["metadata"]
@@ -186,17 +186,23 @@ class Looker:
 
     async def _readiness(self, target: Target, pods: Sequence[Json]) -> Readiness | str:
         pod = await self._pod_of(target, pods)
-        return pod if isinstance(pod, str) else Readiness(observed.is_ready(pod), None)
+        if isinstance(pod, str) or target.kind != "worker":
+            return pod if isinstance(pod, str) else Readiness(observed.is_ready(pod), None)
+        meta = pod["metadata"]  # no kubelet asks whether a worker is ready, so it is asked itself
+        try:
+            said = await self.api.proxy(meta["namespace"], meta["name"], observed.WORKER_PORT, "/readyz")
+        except KubeError as error:
+            return Readiness(False, str(error))
+        return Readiness(True, said.decode(errors="replace"))
 
     async def _log(self, target: Target, pods: Sequence[Json]) -> Sequence[str] | str:
         pod = await self._pod_of(target, pods)
         if isinstance(pod, str):
             return pod
         meta = pod["metadata"]
-        container = observed.engine_container(pod) if target.kind == "engine" else pod["spec"]["containers"][0]
         parts = [
             await self.api.log(meta["namespace"], meta["name"], name)
-            for name in (*observed.gates(pod), container["name"])
+            for name in (*observed.gates(pod), observed.container_of(target.kind, pod))
         ]
         # What waits at a gate has no log of its own yet; where nobody has one, the last word says why.
         told = [part for part in parts if not isinstance(part, str)]

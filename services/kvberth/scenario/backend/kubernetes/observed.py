@@ -36,6 +36,9 @@ SERVICES: Final = {
 }
 """Roles of scenarios by `app.kubernetes.io/name`: who says what pods are is their scheduler, here the pod watcher."""
 CACHE_LABEL: Final = "kvberth.dev/kvcache"
+WORKER: Final = "transfer-worker"
+"""The container of a cache's transfer worker."""
+WORKER_PORT: Final = 9601
 _NAME: Final = "app.kubernetes.io/name"
 _MODEL: Final = "model.aibrix.ai/name"
 _ROOT: Final = "/var/run/vineyard-kubernetes"
@@ -76,9 +79,21 @@ def engine_container(pod: Json) -> Json:
     return (given or containers)[0]
 
 
+def container_of(kind: str, pod: Json) -> str:
+    """Name the container that a target of this kind means in its pod."""
+    if kind == "worker":
+        return WORKER
+    return str((engine_container(pod) if kind == "engine" else pod["spec"]["containers"][0])["name"])
+
+
 def gates(pod: Json) -> list[str]:
     """Give the names of the containers by which a pod waits for its cache."""
     return [one["name"] for one in pod["spec"].get("initContainers") or () if one["name"] == _GATE]
+
+
+def has_worker(pod: Json) -> bool:
+    """Tell whether a transfer worker stands beside the daemon in a cache's pod."""
+    return any(one["name"] == WORKER for one in pod["spec"]["containers"])
 
 
 def container_ids(pod: Json) -> dict[str, str]:
@@ -94,10 +109,11 @@ def container_ids(pod: Json) -> dict[str, str]:
 def beings(pods: Iterable[Json], by_node: Mapping[str, Sequence[Process]]) -> Iterator[Being]:
     """Give the processes that have a role."""
     for pod in pods:
-        what, node = role(pod), pod["spec"].get("nodeName")
+        of_pod, node = role(pod), pod["spec"].get("nodeName")
         names = container_ids(pod)
         ours = [process for process in by_node.get(node, ()) if process.container in names]
         for process in ours:
+            what = "transfer" if (of_pod, names[process.container]) == ("cache", WORKER) else of_pod
             if what is not None and _leads(what, process, pod, names[process.container]):
                 whole = [one for one in ours if one.container == process.container]
                 first = next((one for one in whole if one.inner_pid == 1), None)
@@ -203,14 +219,15 @@ def _leads(what: str, process: Process, pod: Json, container: str) -> bool:
 def _life(what: str, process: Process, pod: Json, whole: Sequence[Process]) -> Life:
     meta, labels = pod["metadata"], pod["metadata"].get("labels") or {}
     workload = _workload(pod)
-    in_user_hands = what in {"cache", "engine"}
+    of_cache = what in {"cache", "transfer"}
+    in_user_hands = of_cache or what == "engine"
     node = pod["spec"]["nodeName"]
     return Life(
         role=what,
         pid=process.pid,
         node=None if what == "nats" else node,
         namespace=meta["namespace"] if in_user_hands else None,
-        owner=labels.get(CACHE_LABEL, "") if what == "cache" else meta["uid"] if what == "engine" else "",
+        owner=labels.get(CACHE_LABEL, "") if of_cache else meta["uid"] if what == "engine" else "",
         name=meta["name"] if what == "engine" else "",
         workload=workload.name if workload and what == "engine" else "",
         deleting="deletionTimestamp" in meta,
