@@ -43,5 +43,5 @@ list=tests/cluster/in-ci.txt
 printf '== NOT TOLD here on real kubelets, and why:\n'
 sed -n '/^#/d; /: /p' "$list"
 KVBERTH_TEST_SCENARIOS=$(grep -v -e '^#' -e ': ' "$list" | sed 's|.*|tests/scenarios/&.yaml|' | tr '\n' ' ')
-export KVBERTH_TEST_SCENARIOS KVBERTH_TEST_MOVES=10 KVBERTH_TEST_BLOCKS=0
+export KVBERTH_TEST_SCENARIOS KVBERTH_TEST_MOVES=10 KVBERTH_TEST_BLOCKS=0 KVBERTH_TEST_MACHINES=0
 timeout 1200 make test-cluster

@@ -11,7 +11,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from tests.cluster import blocks, left, names, without
+from tests.cluster import blocks, left, machines, names, without
 from tests.cluster.settings import REPOSITORY, Settings
 
 KVBERTH = "localhost/kvberth:0.1.0"
@@ -43,6 +43,7 @@ def main() -> int:
         install(settings)
         failed = tell(settings)
         failed |= pay(settings)
+        failed |= machines_come_and_die(settings)
         unmeasured = measure(settings)
     finally:
         wrong = uninstall(kubectl, before)
@@ -104,6 +105,14 @@ def pay(settings: Settings) -> bool:
         say("SKIPPED: who pays for blocks, since KVBERTH_TEST_BLOCKS is 0")
         return False
     return blocks.main() != 0
+
+
+def machines_come_and_die(settings: Settings) -> bool:
+    """Add a machine, and let some die; whether something went wrong."""
+    if not settings.machines:
+        say("SKIPPED: machines that come and die, since KVBERTH_TEST_MACHINES is 0")
+        return False
+    return machines.main() != 0
 
 
 def measure(settings: Settings) -> bool:

@@ -29,6 +29,8 @@ class Settings:
     time_factor: str
     blocks: bool
     """Whether it is shown who pays for blocks, which takes minutes and 2 GiB of memory."""
+    machines: bool
+    """Whether machines are added and die, which takes minutes, four nodes and a node driver."""
     moves: int
     """How often the engine is moved, by kvberth and by a bare PATCH, to measure both; 0: not at all."""
 
@@ -54,5 +56,6 @@ class Settings:
             scenarios=[Path(path) for path in shlex.split(told)] or every,
             time_factor=os.environ.get("KVBERTH_TEST_TIME_FACTOR", "0.02"),
             blocks=os.environ.get("KVBERTH_TEST_BLOCKS", "1") != "0",
+            machines=os.environ.get("KVBERTH_TEST_MACHINES", "1") != "0",
             moves=moves,
         )
