@@ -30,7 +30,7 @@ class Settings:
     blocks: bool
     """Whether it is shown who pays for blocks, which takes minutes and 2 GiB of memory."""
     machines: bool
-    """Whether machines are added and die, which takes minutes, four nodes and a node driver."""
+    """Whether machines are added and die, which takes minutes and a node driver."""
     moves: int
     """How often the engine is moved, by kvberth and by a bare PATCH, to measure both; 0: not at all."""
 
