@@ -119,3 +119,16 @@ async def test_what_was_not_taken_back_in_time_is_told(monkeypatch: pytest.Monke
     eyes = Eyes(Lists(answers=[None, *[KubeError("busy")] * 9]), "kvberth", "secret")  # type: ignore[arg-type]
     await eyes.do("peer", STORY, {})
     assert await eyes.rest() == [f"faults and peers on {STORY}: busy"]
+
+
+@pytest.mark.parametrize(("restarts", "lines"), [(0, ["now"]), (1, ["before", "now"])])
+async def test_the_log_of_what_was_started_again_holds_the_life_before_as_well(restarts: int, lines: list[str]) -> None:
+    class Logs(Lists):
+        async def log(self, namespace: str, pod: str, container: str, *, previous: bool = False) -> list[str]:
+            return ["before"] if previous else ["now"]
+
+    pod = engine("llama", STORY)
+    pod["status"]["containerStatuses"][0]["restartCount"] = restarts
+    looker = Looker(Logs([pod]), Silent(), [STORY], [], StatusAsked(never))  # type: ignore[arg-type]
+    rule = Expectation.model_validate({"log": {"of": {"engine": {"workload": "llama"}}, "line": "now"}})
+    assert list((await looker.look([rule])).logs.values()) == [lines]

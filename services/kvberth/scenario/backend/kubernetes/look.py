@@ -200,9 +200,15 @@ class Looker:
         if isinstance(pod, str):
             return pod
         meta = pod["metadata"]
+        own = observed.container_of(target.kind, pod)
+        # As one log, as on bare: of what was started again a kubelet keeps the life before, too.
+        asked = [
+            *((name, False) for name in observed.gates(pod)),
+            *(((own, True),) if observed.restarts(pod, own) else ()),
+        ]
         parts = [
-            await self.api.log(meta["namespace"], meta["name"], name)
-            for name in (*observed.gates(pod), observed.container_of(target.kind, pod))
+            await self.api.log(meta["namespace"], meta["name"], name, previous=previous)
+            for name, previous in (*asked, (own, False))
         ]
         # What waits at a gate has no log of its own yet; where nobody has one, the last word says why.
         told = [part for part in parts if not isinstance(part, str)]

@@ -86,6 +86,12 @@ def container_of(kind: str, pod: Json) -> str:
     return str((engine_container(pod) if kind == "engine" else pod["spec"]["containers"][0])["name"])
 
 
+def restarts(pod: Json, container: str) -> int:
+    """Tell how often a container was started again."""
+    statuses = pod["status"].get("containerStatuses") or ()
+    return sum(one["restartCount"] for one in statuses if one["name"] == container)
+
+
 def gates(pod: Json) -> list[str]:
     """Give the names of the containers by which a pod waits for its cache."""
     return [one["name"] for one in pod["spec"].get("initContainers") or () if one["name"] == _GATE]
