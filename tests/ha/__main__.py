@@ -5,9 +5,10 @@ skipped. Exit status: 0 when nothing went wrong.
 """
 
 import asyncio
+import math
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Final
 
 from tests.cluster.__main__ import bring_images, say
@@ -18,9 +19,12 @@ from tests.ha.install import BEFORE, NOW, Install, bring_earlier
 from tests.ha.world import World, brought_up
 from tests.ha.writers import Told
 
+from kvberth.kube import KubeError
 from kvberth.scenario.backend.kubernetes.api import Api, open_client
 
-PARTS: Final = ("upgrade", "default", "ha", "writers", "uninstall")
+PARTS: Final = ("upgrade", "default", "ha", "writers", "keys", "uninstall")
+FAILS: Final = (TimeoutError, RuntimeError, KubeError)
+"""What ends one row or story, and no other."""
 
 
 def main() -> int:
@@ -79,28 +83,50 @@ async def _stories(
     world: World, install: Install, settings: Settings, parts: list[str], overlay: str
 ) -> AsyncIterator[table.Row | Told]:
     if "upgrade" in parts:
-        yield await versions.upgraded(world, install, overlay)
+        yield await _story(world, "upgrade", versions.upgraded(world, install, overlay))
+        await asyncio.to_thread(install.apply, overlay, NOW)
     if "default" in parts:
         async for row in _table(world, "default"):
             yield row
-    if overlay == "default" and {"ha", "writers"} & set(parts):
+    if overlay == "default" and {"ha", "writers", "keys"} & set(parts):
         yield await versions.changed(world, install, "default", "ha")
     if "ha" in parts:
         async for row in _table(world, "ha"):
             yield row
-    if "writers" in parts and settings.audit is not None:
-        audit = Audit(settings.audit)
-        for story in (writers.stopped, writers.cut_off, writers.without_its_bus):
-            await world.renew()
-            yield await story(world, audit)
+    async for told in _writers(world, settings, parts):
+        yield told
+    if "keys" in parts:
+        yield await versions.keyed(world, install)
     if "uninstall" in parts:
         yield await versions.removed(world, install)
+
+
+async def _writers(world: World, settings: Settings, parts: list[str]) -> AsyncIterator[Told]:
+    if "writers" not in parts or settings.audit is None:
+        return
+    audit = Audit(settings.audit)
+    for story in (writers.stopped, writers.cut_off, writers.without_its_bus):
+        await world.renew()
+        yield await _story(world, story.__name__, story(world, audit))
+
+
+async def _story(world: World, name: str, telling: Awaitable[Told]) -> Told:
+    """Have a story told; one that fails is wrong, and ends no other, unless the cluster does not come to rest."""
+    try:
+        return await telling
+    except FAILS as error:
+        await world.renew()
+        return Told(name, wrong=[f"{type(error).__name__}: {error}"])
 
 
 async def _table(world: World, overlay: str) -> AsyncIterator[table.Row]:
     say(f"each process of overlay {overlay}\n{table.HEAD}")
     for process, fault in table.rows(overlay):
-        yield await table.tell(world, process, fault)
+        try:
+            yield await table.tell(world, process, fault)
+        except FAILS as error:  # as with a story
+            await world.renew()
+            yield table.Row(process, fault, math.nan, None, [f"{type(error).__name__}: {error}"])
 
 
 if __name__ == "__main__":

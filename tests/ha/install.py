@@ -1,6 +1,7 @@
 """Installs, upgrades, rolls back and removes kvberth, by the commands of docs/deploy.md."""
 
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Final
 import yaml
 from tests.cluster.__main__ import READY_WITHIN_S, run, say
 from tests.cluster.settings import REPOSITORY, Settings
+
+from kvberth.cli.keys import keys
 
 K8S: Final = REPOSITORY / "k8s"
 CRD: Final = "kvcaches.orchestration.aibrix.ai"
@@ -20,7 +23,9 @@ KINDS: Final = (
     "validatingadmissionpolicies,validatingadmissionpolicybindings"
 )
 SINCE_1_36: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
-NATS: Final = {"default": "deployment/nats", "ha": "statefulset/nats"}
+KEYED: Final = "ha with keys"
+"""An overlay of one's own, as docs/deploy.md has it."""
+NATS: Final = {"default": "deployment/nats", "ha": "statefulset/nats", KEYED: "statefulset/nats"}
 
 
 @dataclass(frozen=True)
@@ -31,15 +36,13 @@ class Install:
 
     def apply(self, overlay: str, tag: str = NOW) -> None:
         """Install, or change to this overlay and version, and wait until it is so."""
-        say(f"kubectl apply -k k8s/overlays/{overlay}, version {tag}")
+        say(f"kubectl apply -k of overlay {overlay}, version {tag}")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder).resolve()
-            resource = os.path.relpath(K8S / "overlays" / overlay, path)
+            parts = _keyed(path) if overlay == KEYED else {"resources": [_relative(K8S / "overlays" / overlay, path)]}
             images = [{"name": IMAGE, "newTag": tag}]
             body = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-            (path / "kustomization.yaml").write_text(
-                yaml.safe_dump({**body, "resources": [resource], "images": images})
-            )
+            (path / "kustomization.yaml").write_text(yaml.safe_dump({**body, **parts, "images": images}))
             self.kubectl("apply", "-k", str(path))
         self.wait(overlay)
 
@@ -82,6 +85,17 @@ class Install:
         served = self.kubectl("api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name")
         kinds = ",".join((KINDS, *(kind for kind in SINCE_1_36 if kind in served)))
         return self.kubectl("get", kinds, "-l", OURS, "--ignore-not-found", "-o", "name").split()
+
+
+def _relative(path: Path, start: Path) -> str:
+    return os.path.relpath(path, start)
+
+
+def _keyed(folder: Path) -> dict[str, list[str]]:
+    """Make keys beside a copy of the manifests, and give what an overlay of `ha` with them names."""
+    copy = shutil.copytree(K8S, folder / "k8s", ignore=shutil.ignore_patterns("keys"))
+    keys(copy / "components" / "nkeys" / "keys")
+    return {"resources": ["k8s/overlays/ha"], "components": ["k8s/components/nkeys"]}
 
 
 def bring_earlier(settings: Settings, revision: str) -> None:

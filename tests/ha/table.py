@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.ha.hands import Fault, Process
-from tests.ha.moves import Looked, first_new
+from tests.ha.moves import Looked, Moved, first_new
 from tests.ha.world import World
 
 FAULTS: Final[tuple[Fault, ...]] = ("kill", "pause", "cut")
@@ -58,17 +58,24 @@ async def tell(world: World, process: str, fault: Fault) -> Row:
     await world.hands.begin(fault, hit)
     handed = asyncio.create_task(_handed(world, service, hit, began))
     try:
+        moved = await _moved(world, looked, fault, hit)
+        await world.rested()
+        handed_s = handed.result() if handed.done() else None
+    finally:
+        handed.cancel()
+    return Row(process, fault, moved.seconds, handed_s, moved.wrong)
+
+
+async def _moved(world: World, looked: Looked, fault: Fault, hit: Process) -> Moved:
+    """Move the engine, and end the fault meanwhile."""
+    try:
         await world.send()
         bound = await world.bound()
         if fault != "kill":
             await _while_held(world, looked)
     finally:
         await world.hands.end(fault, hit)
-    moved = await looked.moved(world, bound)
-    await world.rested()
-    handed_s = handed.result() if handed.done() else None
-    handed.cancel()
-    return Row(process, fault, moved.seconds, handed_s, moved.wrong)
+    return await looked.moved(world, bound)
 
 
 async def _while_held(world: World, looked: Looked) -> None:

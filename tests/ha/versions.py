@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from benchmarks.cluster import NAMESPACE, until
-from tests.ha.install import BEFORE, IMAGE, NOW, Install
+from tests.ha.install import BEFORE, IMAGE, KEYED, NOW, Install
 from tests.ha.moves import Looked
 from tests.ha.world import KVCACHE, MOVER, RESTER, World
 from tests.ha.writers import Told
@@ -59,6 +59,26 @@ async def changed(world: World, install: Install, former: str, overlay: str) -> 
         install.apply(overlay, NOW)
 
     await _while_moving(world, told, "change", change)
+    return told
+
+
+async def keyed(world: World, install: Install) -> Told:
+    """From overlay ha to the same with keys, while the engine moves; then nobody is refused anything in a move."""
+    told = Told("from overlay ha to ha with keys while an engine moves")
+
+    def change() -> None:
+        install.without_bus("ha")
+        install.apply(KEYED, NOW)
+
+    await _while_moving(world, told, "change", change)
+    before = await world.bus_log("authentication error")  # of services that had no key yet
+    looked = await Looked.at(world)
+    await world.send()
+    moved = await looked.moved(world, await world.bound())
+    await world.rested()
+    told.lines.append(f"with keys: a move of {moved.seconds:.1f} s; {len(before)} sign-ins were refused before it")
+    told.wrong += [*moved.wrong, *await world.bus_log("violation")]
+    told.wrong += (await world.bus_log("authentication error"))[len(before) :]
     return told
 
 

@@ -106,7 +106,12 @@ class World:
         await until(look, "all of kvberth is ready, and so are both KVCaches")
 
     async def renew(self) -> None:
-        """Replace every process of kvberth that was started again: a kubelet lets the next life of such a one wait."""
+        """Let pods come to every node, and replace every process of kvberth that was started again.
+
+        A kubelet lets the next life of such a one wait.
+        """
+        for node in self.nodes:
+            await self.cordon(node, cordoned=False)
         for pod in await self.api.list(PODS, INSTALLED):
             if any(one["restartCount"] for one in pod["status"].get("containerStatuses") or ()):
                 await self.api.delete(PODS, INSTALLED, pod["metadata"]["name"])
@@ -177,6 +182,16 @@ class World:
             return None
 
         return await until(look, f"{stream} has a leader")
+
+    async def bus_log(self, *words: str) -> list[str]:
+        """Give the lines of all servers of the bus that hold one of these words."""
+        found: list[str] = []
+        for pod in await self.api.list(PODS, INSTALLED, "app.kubernetes.io/name=nats"):
+            lines = await self.api.log(INSTALLED, pod["metadata"]["name"], "nats")
+            if isinstance(lines, str):
+                raise RuntimeError(f"{pod['metadata']['name']} can't be heard: {lines}")  # noqa: TRY004 - an answer, too
+            found += [line for line in lines if any(word in line.lower() for word in words)]
+        return found
 
     async def generation(self) -> int:
         """Give the generation of the mover's DaemonSet."""
