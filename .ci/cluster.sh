@@ -26,7 +26,8 @@ printf '[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n' > "$pip_conf"
 l20=machine.cluster.vke.volcengine.com/gpu-name=NVIDIA-L20,cpu=60,mem=192Gi
 "$kit/cluster.py" up --dir "$cluster" --bin .cache/kube --node "l20-a,$l20" --node "l20-b,$l20" --node "l20-c,$l20"
 # Whatever else this machine does must not slow the nodes down, which share their cores with nobody in life: their processes, their pods
-# and who looks at them come first, where the kernel can do that. The bounds of the stories stay what they are.
+# and who looks at them come first, where the kernel can do that: with groups of processes by session, and cgroup v1, which alone the kit's
+# nodes take. The bounds of the stories stay what they are.
 favour() {
   local pid
   for pid in $$ $(pgrep -f "$cluster/|cluster.py _forward"); do echo -10 > "/proc/$pid/autogroup" || true; done
