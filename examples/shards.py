@@ -23,14 +23,14 @@ def rank(directory: str, shard: int, scheduler: Connection) -> None:
     cache = np.random.default_rng(shard).random((2, BLOCKS, TOKENS, HEADS // RANKS, SIZE)).astype(np.float16)
     before, blocks = cache.copy(), range(len(KEYS))
     with Client(directory, list(cache), FACTS, shard=shard, shards=RANKS) as client:
-        if not client.wait_connected(10):  # not before all ranks are there
+        if not client.wait_connected(30):  # not before all ranks are there
             sys.exit(f"There is no cache: {client.why}.")
         scheduler.send("ready")
         scheduler.recv()  # engines begin together: a shard waits two seconds for the others, no longer
         ticket = client.offload(KEYS, blocks)
-        ticket.wait_released(5)
+        ticket.wait_released(30)
         cache[:] = 0
-        ticket.wait(5)  # stored: all ranks have brought their shards
+        ticket.wait(30)  # stored: all ranks have brought their shards
         scheduler.send([outcome and outcome.name.lower() for outcome in ticket.outcomes])
 
         found = client.lease(scheduler.recv())  # each rank leases its own shard of what the scheduler found
@@ -49,7 +49,7 @@ def main(directory: str) -> None:
     for _, there in pipes:
         there.close()
     with Client(directory, [], FACTS, shards=RANKS) as client:  # without regions: it looks up for the ranks
-        if not client.wait_connected(10):
+        if not client.wait_connected(30):
             sys.exit(f"There is no cache: {client.why}.")
         for here, _ in pipes:
             here.recv()

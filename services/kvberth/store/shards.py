@@ -1,7 +1,7 @@
 """Blocks of several shards, by their slots: which of them wait for one another, and which stand together. Pure.
 
 A shard waits from its commit on. When the last one is there all are published and stand together: whatever takes one of
-them out takes all. Who waits longer than `WAIT_NS` after the first one is given up.
+them out takes all. Who waits longer than `wait_ns` after the first one is given up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,6 +44,8 @@ class Shards:
     """The blocks of several shards in one store; slots of other blocks are not known here."""
 
     def __init__(self) -> None:
+        self.wait_ns = WAIT_NS
+        """May be set before the first shard comes."""
         self.waiting: dict[bytes, Gathering] = {}
         """In the order in which their first shards came."""
         self._together: dict[int, tuple[int, ...]] = {}
@@ -52,7 +54,7 @@ class Shards:
         """The block to which this shard belongs, begun if need be; None: its block is cut into other shards."""
         gathering = self.waiting.get(key)
         if gathering is None:
-            gathering = self.waiting[key] = Gathering(part.shards, now_ns + WAIT_NS)
+            gathering = self.waiting[key] = Gathering(part.shards, now_ns + self.wait_ns)
         return gathering if gathering.shards == part.shards else None
 
     def late(self, now_ns: int) -> list[bytes]:

@@ -93,5 +93,10 @@ def worker_settings(settings: TransferWorkerSettings) -> WorkerSettings:
         )
 
     return WorkerSettings(
-        directory, settings.budget, int(settings.grant_s * 1e9), settings.scrub_mib_s << 20, open_store
+        directory,
+        settings.budget,
+        int(settings.grant_s * 1e9),
+        settings.scrub_mib_s << 20,
+        int(settings.shard_wait_s * 1e9),
+        open_store,
     )

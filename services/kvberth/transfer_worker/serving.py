@@ -21,7 +21,7 @@ from kvberth.store.layout.rings import Commit, Grant, Outcome, Receipt
 from kvberth.store.locks import forget, is_held, lock_path
 from kvberth.store.memory import ASLEEP, SESSION, StoreMemory
 from kvberth.store.rings import WorkerRings
-from kvberth.store.shards import WHOLE, Part
+from kvberth.store.shards import WAIT_NS, WHOLE, Part
 from kvberth.transfer_worker.admission import LEAST_SLOTS, Admission, Use
 from kvberth.transfer_worker.answers import Answer, Answers
 from kvberth.transfer_worker.member import Directory, Member
@@ -46,6 +46,7 @@ class ServingSettings:
     budget: int
     grant_ns: int
     scrub_bytes_s: int = 0
+    shard_wait_ns: int = WAIT_NS
 
 
 @dataclass
@@ -76,6 +77,7 @@ class Serving:
         self.epoch = memory.superblock.epoch
         self.admission = Admission(settings.budget, memory.geometry.data_bytes // 2)
         self.answers = Answers()
+        self.store.joiner.shards.wait_ns = settings.shard_wait_ns
         self._parts = Parts(self.store)
         rate = settings.scrub_bytes_s if memory.superblock.checksum else 0  # without checksums nothing can differ
         self.scrubber = Scrubber(self.store.scrub, rate, clock())

@@ -61,6 +61,9 @@ class TransferWorkerSettings(ServiceSettings):
     grant_s: float = Field(30.0, ge=0.1, le=3600)
     """Seconds that an engine has for a copy. Default 30; then its slot is kept apart until it says that it ended."""
 
+    shard_wait_s: float = Field(2.0, ge=0.1, le=60)
+    """Seconds that a block waits, after its first shard is stored, for those of the engine's other ranks. Default 2."""
+
     @property
     def whose(self) -> Whose | None:
         """What the bus is told about; None where something of it was not given: then nothing is told."""

@@ -48,6 +48,7 @@ class WorkerSettings:
     budget: int
     grant_ns: int
     scrub_bytes_s: int
+    shard_wait_ns: int
     open_store: Callable[[], VineyardMemory]
 
     @property
@@ -142,7 +143,9 @@ class Worker:
             return
         prover = Prover(held.check, held.question)
         try:
-            told = ServingSettings(settings.directory, settings.budget, settings.grant_ns, settings.scrub_bytes_s)
+            told = ServingSettings(
+                settings.directory, settings.budget, settings.grant_ns, settings.scrub_bytes_s, settings.shard_wait_ns
+            )
             serving = Serving(held.memory, told, self._totals)
             _Epoch(serving, self._listener, prover, shared, self._show).run(self._closing)
         except EpochEnded as error:  # found by the prover in the middle of a turn, or by an earlier worker

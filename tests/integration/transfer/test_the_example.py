@@ -12,14 +12,14 @@ from support.vineyardd import RunningVineyardd
 pytestmark = pytest.mark.integration
 
 
-async def output_of(example: str, directory: Path) -> list[str]:
+async def output_of(example: str, directory: Path, **settings: str) -> list[str]:
     """What an example prints beside a worker; it must end well."""
-    async with running_worker(directory):
+    async with running_worker(directory, **settings):
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", str(TESTS.parent / "examples" / example), str(directory)),
             stdout=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             output, _ = await process.communicate()
     assert process.returncode == 0
     return output.decode().splitlines()
@@ -33,4 +33,4 @@ async def test_the_example_has_its_blocks_back(daemon: RunningVineyardd, directo
 async def test_the_example_of_two_ranks_has_its_blocks_back(daemon: RunningVineyardd, directory: Path) -> None:
     stored = f"offloaded: {', '.join(['stored'] * 12)}"
     loaded = [f"rank {shard}: 12 of 12 blocks, the same bytes" for shard in (0, 1)]
-    assert await output_of("shards.py", directory) == [stored, stored, *loaded]
+    assert await output_of("shards.py", directory, KVBERTH_SHARD_WAIT_S="30") == [stored, stored, *loaded]
