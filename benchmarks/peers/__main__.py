@@ -121,6 +121,7 @@ def in_turns(own: Mapping[str, str], peers: Mapping[str, str]) -> dict[str, Rati
         drivers = dict(started(stack, own, peers))
         found = {name: defaultdict(list) for name in drivers}
         for number in range(ROUNDS):
+            sys.stderr.write(f"round {number + 1} of {ROUNDS}: {', '.join(drivers)}\n")
             for name, driver in list(drivers.items()):
                 try:
                     one_round(driver, number, found[name])
