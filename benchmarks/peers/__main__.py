@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from benchmarks.peers.driver import BATCH, BLOCKS
 from benchmarks.results import Result, append, machine
 from benchmarks.transfer import cache
 
@@ -153,7 +154,7 @@ def one_round(driver: Driver, number: int, found: Ratios) -> None:
 
 
 def table(found: Mapping[str, Ratios]) -> Iterator[str]:
-    yield "parts of a plain copy's speed, 64 blocks of 2 MiB, 16 at once; then the least and the most of the rounds"
+    yield f"parts of a plain copy's speed, {BLOCKS} blocks of 2 MiB, {BATCH} at once; then least and most of the rounds"
     yield f"{'store':18} {'put':>6} {'get':>6} {'put, CPU':>8} {'get, CPU':>8}"
     for name, ratios in found.items():
         put, get = (values[1:] for values in (ratios["put_ratio"], ratios["get_ratio"]))
