@@ -144,9 +144,7 @@ async def test_a_death_is_told_though_the_next_life_answers_before_anybody_looks
             async with running_vineyardd(path) as daemon:
                 lives.append(daemon.incarnation)
                 proof.follow()
-                await until(
-                    lambda life=daemon.incarnation: life in [event.incarnation for event in proof.events], WITHIN_S
-                )
+                await until(lambda life=daemon.incarnation: life in [event.incarnation for event in proof.events])
     told = [(event.verdict, event.reason, event.incarnation) for event in proof.events if event.incarnation]
     expected = [(("healthy", "Proven", life), ("failed", "Gone", life)) for life in lives]
     assert told == [word for words in expected for word in words][:-1]
