@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -31,6 +32,9 @@ _EXPECTED: Final = {
     "bool_type": ("true or false", "write true or false without quotes"),
 }
 _NONE: Final[Mapping[type[BaseModel], Iterable[str]]] = {}
+_NOWHERE: Final[Mapping[str, str]] = {}
+MOST_STRAYS: Final = 64
+"""Unknown fields that are named, so that a document of 256 KiB is answered at once, in one message."""
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "is less than", "write {} or more"),
     "greater_than": ("gt", "is not more than", "write more than {}"),
@@ -50,8 +54,8 @@ def schema_faults(model: type[BaseModel], raw: Mapping[str, Any]) -> list[Compla
 
 def unknown_fields(
     model: type[BaseModel], raw: object, path: str, unread: Mapping[type[BaseModel], Iterable[str]] = _NONE
-) -> Iterator[tuple[str, str | None]]:
-    """Yield the path of every field that a model and those below it do not know, and the name that was probably meant.
+) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield the path of every field that a model and those below it do not know, and the names that it does know there.
 
     `unread` are models that let fields through, with the names of those that are right all the same. Reads the object
     itself, so that a fault elsewhere in it hides nothing.
@@ -63,12 +67,29 @@ def unknown_fields(
     for name, value in raw.items():
         below = join(path, str(name))
         if name not in known:
-            yield below, _probably(str(name), known)
+            yield below, known
         elif (inner := _model_in(known[name])) is not None:
             # A list where a map is due, or the other way round, is the schema's to say.
             places = enumerate(value) if isinstance(value, list) else ()
             for place, item in places if _is_list(known[name]) else [(None, value)]:
                 yield from unknown_fields(inner, item, below if place is None else join(below, place), unread)
+
+
+def stray_complaints(
+    found: Iterable[tuple[str, Iterable[str]]], problem: str, lives_at: Mapping[str, str] = _NOWHERE
+) -> Iterator[Complaint]:
+    """Yield a complaint about each unknown field, with what was probably meant; of very many only about the first.
+
+    `lives_at` tells of fields that stand elsewhere.
+    """
+    fields = iter(found)
+    for path, known in islice(fields, MOST_STRAYS):
+        parent, _, name = path.rpartition(".")
+        meant = _probably(name, known)
+        right = lives_at.get(path) or (".".join(filter(None, (parent, meant))) if meant else None)
+        yield Complaint(path, problem, f"write {right}" if right else "remove it")
+    if rest := sum(1 for _ in fields):
+        yield Complaint("document", f"has {rest} more fields of which that is true", "")
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

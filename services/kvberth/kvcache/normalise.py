@@ -9,7 +9,7 @@ from typing import Any, Final
 from kvberth.kvcache.annotations import GPU_TYPE, AnnotationValues, annotation_path, read_annotations
 from kvberth.kvcache.depth import depth_complaint
 from kvberth.kvcache.door import door_complaints, kind_of
-from kvberth.kvcache.faults import unknown_fields
+from kvberth.kvcache.faults import stray_complaints, unknown_fields
 from kvberth.kvcache.findings import Findings
 from kvberth.kvcache.generations import CacheBlock, cache_block, readable_fields, unused_fields
 from kvberth.kvcache.metadata import metadata_mode
@@ -99,11 +99,8 @@ def _spec(
 
 
 def _unknown(raw: object) -> Iterator[Complaint]:
-    for path, meant in unknown_fields(KVCacheManifest, raw, ""):
-        parent = path.rpartition(".")[0]
-        remedy = _LIVES_AT.get(path) or (".".join(filter(None, (parent, meant))) if meant else None)
-        problem = "is no field of a KVCache, in any generation"
-        yield Complaint(path, problem, f"write {remedy}" if remedy else "remove it")
+    found = unknown_fields(KVCacheManifest, raw, "")
+    return stray_complaints(found, "is no field of a KVCache, in any generation", _LIVES_AT)
 
 
 def _replicas(fields: KVCacheFields, findings: Findings) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from kvberth.kvcache.faults import unknown_fields
+from kvberth.kvcache.faults import stray_complaints, unknown_fields
 from kvberth_schemas.manifests import Complaint, Deployment, StatefulSet, Workload, pods, workloads
 
 _OBJECT: Final = (
@@ -71,10 +71,8 @@ SPECS: Final[Mapping[str, str]] = {
 
 
 def workload_strays(raw: Mapping[str, Any], kind: Literal["Deployment", "StatefulSet"]) -> Iterator[Complaint]:
-    """Yield what kubectl would refuse, and an API server drop with a warning: each field that there is not."""
+    """Return what kubectl would refuse, and an API server drop with a warning: each field that there is not."""
     model: type[Workload] = Deployment if kind == "Deployment" else StatefulSet
     unread: dict[type[BaseModel], str] = {**UNREAD, workloads.WorkloadSpec: SPECS[kind]}
-    for path, meant in unknown_fields(model, raw, "", {part: names.split() for part, names in unread.items()}):
-        parent = path.rpartition(".")[0]
-        right = f"{parent}.{meant}" if parent and meant else meant
-        yield Complaint(path, f"is no field of a {kind}, and is left out", f"write {right}" if right else "remove it")
+    found = unknown_fields(model, raw, "", {part: names.split() for part, names in unread.items()})
+    return stray_complaints(found, f"is no field of a {kind}, and is left out")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kvberth.bare.scheduler.records import ManifestRecord
-from kvberth.bare.scheduler.results import accepted, held_back, ignored, refused, refused_for
+from kvberth.bare.scheduler.results import accepted, fitting, held_back, ignored, refused, refused_for
 from kvberth.bare.scheduler.shape import shape_of, workload_of
 from kvberth.bare.scheduler.state import State
 from kvberth.kvcache import (
@@ -55,8 +55,8 @@ def apply(state: State, request: ApplyRequest, moment: Moment) -> tuple[State, l
         after, own = _one(after, item, request.namespace, moment)
         results.extend(own)
     if request.all_or_nothing and any(result.outcome is Outcome.REFUSED for result in results):
-        return state, [held_back(result, request.source) for result in results]
-    return after, results
+        return state, fitting([held_back(result, request.source) for result in results])
+    return after, fitting(results)
 
 
 def _one(state: State, item: RawObject, namespace: str, moment: Moment) -> tuple[State, list[Result]]:

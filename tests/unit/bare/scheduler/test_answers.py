@@ -1,13 +1,19 @@
 """What the scheduler's answers tell a user beyond yes and no: what was meant, what is held back, what will not work."""
 
+import json
+
 import pytest
+import yaml
 
 from kvberth.bare.scheduler.apply import apply
 from kvberth.bare.scheduler.commands import delete, drain, scale
 from kvberth.bare.scheduler.known import SHOWN, instead
+from kvberth.bare.scheduler.results import MOST, MOST_RESULTS, fitting
 from kvberth.bare.scheduler.state import State
 from kvberth.kvcache import normalise
-from kvberth_schemas.requests import ApplyRequest, ObjectRequest, Outcome, ScaleRequest
+from kvberth_schemas.envelope import MAX_BODY_BYTES
+from kvberth_schemas.registry import encode
+from kvberth_schemas.requests import ApplyRequest, ObjectRequest, Outcome, Reply, Result, ScaleRequest
 
 KNOWN = [("default", "llama-kv"), ("default", "qwen-kv"), ("team-a", "opt-kv")]
 
@@ -102,3 +108,32 @@ def test_all_or_nothing_stores_all_where_nothing_is_refused(make, moment):
     text = f"{make.engine()}---{make.kvcache()}"
     state, _ = apply(State(), ApplyRequest(text=text, all_or_nothing=True), moment)
     assert len(state.manifests) == 2
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "KVCache"])
+def test_of_very_many_fields_that_there_are_not_the_first_are_named_in_an_answer_that_fits(make, moment, kind):
+    text = make.engine() if kind == "Deployment" else make.kvcache()
+    raw = yaml.safe_load(text)
+    raw["spec"] |= {f"{'e' * 40}{number}": 1 for number in range(2000)}
+    text = json.dumps(raw)
+    _, results = apply(State(), ApplyRequest(text=text), moment)
+    (result,) = results
+    assert (result.outcome, len(result.warnings)) == (Outcome.ACCEPTED, MOST)
+    assert result.warnings[-1] == f"document: has {2000 - MOST + 1} more fields of which that is true"
+    assert len(encode(Reply(results=tuple(results)))) < MAX_BODY_BYTES
+
+
+def test_an_answer_about_very_many_objects_fits_and_hides_no_refusal(moment):
+    bad = "".join(f"---\nkind: {'K' * 200}\n" for _ in range(2000))
+    _, results = apply(State(), ApplyRequest(text=bad), moment)
+    assert len(results) == MOST_RESULTS + 1
+    assert results[-1].outcome is Outcome.REFUSED
+    assert results[-1].sentence.endswith("more results are not told one by one")
+    assert len(encode(Reply(results=tuple(results)))) < MAX_BODY_BYTES
+
+
+def test_long_sentences_leave_the_later_ones_out_of_an_answer():
+    long = [Result(kind="K", namespace="n", name="x", outcome=Outcome.REFUSED, sentence="é" * 90_000)] * 5
+    found = fitting(long)
+    assert [len(result.sentence) > 1000 for result in found] == [True, True, False, False, False]
+    assert {result.outcome for result in found} == {Outcome.REFUSED}
