@@ -269,8 +269,7 @@ class Client:
         places = [mapping.place_of(hit.slot, hit.slot_bytes) for hit in hits]
         copied = self._copying(partial(self._regions.load, blocks[: len(hits)], mapping.arenas, places))
         right = len(hits) if beside is None else beside.result()
-        right = right if copied else 0
-        return sum(1 for _ in takewhile(mapping.reader.still, hits[:right]))
+        return mapping.reader.still_leading(hits[: right if copied else 0])
 
     def _copying(self, step: Callable[[], None]) -> bool:
         """Whether it was done: where the device fails there is no cache any more, which is no error of the engine's."""

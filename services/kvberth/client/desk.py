@@ -21,6 +21,7 @@ from kvberth.store.layout import pages
 from kvberth.store.layout.rings import Outcome
 
 Settled = Iterable[tuple[Job, Outcome]]
+_OUTCOMES = tuple(Outcome)
 
 
 class Desk:
@@ -248,14 +249,16 @@ class Desk:
     def finish(self, settled: Settled) -> None:
         """The same, for who holds the lock. Whoever waits for a ticket hears of its last block, not of each."""
         last = False
-        became: Counter[Outcome] = Counter()
+        became: list[Outcome] = []
         for job, outcome in settled:
+            ticket = job.ticket
             if not job.copied:
-                last |= job.ticket.release()
-            last |= job.ticket.settle(job.at, outcome)
-            became[outcome] += 1
-        for outcome, count in became.items():
-            self._count(outcome, count)
+                last |= ticket.release()
+            last |= ticket.settle(job.at, outcome)
+            became.append(outcome)
+        for outcome in _OUTCOMES if became else ():
+            if count := became.count(outcome):
+                self._count(outcome, count)
         if last:
             self.changed.notify_all()
 

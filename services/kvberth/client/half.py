@@ -8,7 +8,7 @@ import select
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvberth.client.backends import Regions
 from kvberth.client.desk import Desk
@@ -24,8 +24,11 @@ from kvberth.store.memory import ASLEEP
 
 GROUP_BYTES = 16 << 20
 """Blocks of so many bytes are copied and committed at once: the worker looks at them while the next ones are copied."""
-_LEAST_BYTES = 1 << 20
-_MOST = 32
+_LEAST_BYTES = 8 << 20
+"""The last blocks that wait are not cut into smaller groups than this."""
+_MOST = 64
+_UNTOLD_BYTES = 32 << 20
+"""A worker that sleeps is woken for so many bytes of commits, and for what may be the last ones of a batch."""
 _BUSY_S = 0.02
 """So long the thread sleeps at most while something is under way; a byte or the bell wakes it."""
 _IDLE_S = 0.1
@@ -38,8 +41,7 @@ _KEPT = 2
 """Grants that an idle client keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(NamedTuple):
     grant: Grant
     use_until_ns: int
     """After this no copy begins: a quarter of the grant's time is left for it."""
@@ -59,6 +61,8 @@ class EngineHalf:
         self._link: Link | None = None
         self._held: deque[_Held] = deque()
         self._flying: dict[int, tuple[Job, Grant]] = {}
+        self._untold = 0
+        """Blocks that are committed since the worker was last seen awake, or woken."""
         self._busy_ns = self._tended_ns = 0
         self._thread = threading.Thread(target=self._run, name="kvberth client", daemon=True)
 
@@ -142,6 +146,7 @@ class EngineHalf:
         """Greets the worker, after all that an earlier session left is settled or can be settled by the headers."""
         self._hear_receipts()
         self._held.clear()
+        self._untold = 0
         self._desk.begin_session()
         try:
             self._link = Link.open(self._who, self._desk.mapping, self._take)
@@ -187,9 +192,11 @@ class EngineHalf:
         if self._link is None:
             return True  # what can't be read is the end of this session: nobody hears of what would be committed
         try:
-            for grant in link.mapping.rings.grants():
-                deadline = link.mapping.memory.word(grant.slot, slots.DEADLINE)
-                self._held.append(_Held(grant, deadline - (deadline - now) // 4))
+            grants = link.mapping.rings.grants()
+            if grants:  # the first one's time is the first to end
+                deadline = link.mapping.memory.word(grants[0].slot, slots.DEADLINE)
+                until = deadline - (deadline - now) // 4
+                self._held.extend([_Held(grant, until) for grant in grants])
         except Malformed as error:
             self._lose(str(error))
             return True
@@ -214,6 +221,7 @@ class EngineHalf:
         """Copies and commits one group."""
         group = self._group(link, now)
         if not group:
+            self._tell(link)
             return False
         self._let_loads_pass()
         mapping, length = link.mapping, self._regions.block_bytes
@@ -228,12 +236,20 @@ class EngineHalf:
         mapping.rings.commit(
             [Commit(job.key, grant.grant, grant.generation, grant.slot, length) for job, grant in group]
         )
-        mapping.fence()
-        if mapping.memory.worker_words[ASLEEP]:
-            link.say(Wake())
+        self._untold += len(group)
+        if self._untold >= min(len(self._desk.queue), len(self._held), _UNTOLD_BYTES // link.layout.slot_bytes):
+            self._tell(link)
         self._desk.released(jobs, took)
         self._busy_ns = now
         return True
+
+    def _tell(self, link: Link) -> None:
+        """Wakes the worker for what is committed, where it sleeps. Done seldom: a wake-up costs both sides."""
+        if self._untold:
+            self._untold = 0
+            link.mapping.fence()
+            if link.mapping.memory.worker_words[ASLEEP]:
+                link.say(Wake())
 
     def _group(self, link: Link, now: int) -> list[tuple[Job, Grant]]:
         """Jobs with a slot for each; blocks that are there already need none."""
@@ -258,8 +274,8 @@ class EngineHalf:
 
     def _group_size(self, slot_bytes: int) -> int:
         """Half of what waits: so the last groups are small, and little is left to do after the last copy."""
-        least, most = max(1, _LEAST_BYTES // slot_bytes), max(1, min(_MOST, GROUP_BYTES // slot_bytes))
-        return max(least, min(most, len(self._desk.queue) // 2))
+        most = max(1, min(_MOST, GROUP_BYTES // slot_bytes))
+        return max(1, min(most, max(_LEAST_BYTES // slot_bytes, len(self._desk.queue) // 2)))
 
     def _let_loads_pass(self) -> None:
         with self._desk.changed:

@@ -30,6 +30,8 @@ from kvberth.store.space import EvictOwn, Full, Take, choose
 from kvberth.store.takeover import take_over
 
 EVICT_BATCH = 64
+_EVICT_PART = 16
+"""No more than this part of a layout's blocks goes at once: of large ones there are few."""
 _OWN_HOLDER = b"kvberth:  worker"
 
 
@@ -395,4 +397,5 @@ class BlockStore:
         if isinstance(choice, Full):
             return False
         self._touch(read)
-        return self._end(self._book.oldest(layout, EVICT_BATCH), "evicted") > 0 and self._book.has_free(layout)
+        batch = max(1, min(EVICT_BATCH, self._book.published(layout) // _EVICT_PART))
+        return self._end(self._book.oldest(layout, batch), "evicted") > 0 and self._book.has_free(layout)

@@ -59,12 +59,12 @@ class Ledger:
     """The same, kept up to date by the worker step by step."""
 
     def __init__(self, data_bytes: int) -> None:
-        self._blocks: Counter[SlotState] = Counter()
-        self._bytes: Counter[SlotState] = Counter()
+        self._blocks = [0] * len(SlotState)
+        self._bytes = [0] * len(SlotState)
         self._flows: dict[str, Counter[str]] = {
             name: Counter() for name in ("attached", "published", "evicted", "removed")
         }
-        self._outcomes: Counter[Outcome] = Counter()
+        self._outcomes = [0] * (max(Outcome) + 1)
         self._unlent = data_bytes
         self._waste = 0
         self.corrupt = 0
@@ -103,6 +103,6 @@ class Ledger:
             unlent_bytes=self._unlent,
             waste_bytes=self._waste,
             corrupt=self.corrupt,
-            outcomes=dict(self._outcomes),
+            outcomes={outcome: count for outcome in Outcome if (count := self._outcomes[outcome])},
             **flows,
         )

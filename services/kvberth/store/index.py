@@ -4,12 +4,19 @@ A hint and no more: a reader that looks while an entry moves may miss it, and ma
 takes that for a hit, because the slot's own header must say the same. Places are probed in order, 16 at most.
 """
 
+from functools import partial
+from struct import Struct
+
 from kvberth.store.layout import entries
 from kvberth.store.layout.entries import ENTRY, Entry
 from kvberth.store.memory import INDEX_SEQUENCE, StoreMemory
 
 PROBES = 16
 _WORDS = 8
+_HOME = Struct("=Q24x").unpack
+_PROBED = Struct("=32sQQQ").unpack_from
+"""An entry but for its check word."""
+_entry = partial(tuple.__new__, Entry)
 
 
 class Index:
@@ -20,18 +27,17 @@ class Index:
         self._words = memory.entry_words
         self._bytes = memory.index[memory.geometry.entries_at : memory.geometry.index_bytes]
         self._buckets = memory.geometry.buckets
+        self._mask = self._buckets - 1
 
     def find(self, key: bytes) -> Entry | None:
         """Returns the entry with this key; what it says must still be compared with the slot's header."""
-        mask = self._buckets - 1
-        place = int.from_bytes(key[:8], "little") & mask
-        unpack, table = ENTRY.unpack_from, self._bytes
+        place, mask, table = _HOME(key)[0] & self._mask, self._mask, self._bytes
         for _ in range(PROBES):
-            found, generation, slot, shards, _check = unpack(table, place * ENTRY.size)
+            found, generation, slot, shards = _PROBED(table, place * 64)
+            if found == key and slot:
+                return _entry((found, generation, slot - 1, shards))
             if not slot:
                 return None
-            if found == key:
-                return Entry(found, generation, slot - 1, shards)
             place = (place + 1) & mask
         return None
 
@@ -44,15 +50,13 @@ class Index:
 
     def look(self, key: bytes) -> tuple[Entry | None, int]:
         """The key's entry and its place; or None and the free place for it, -1: all 16 from its home on are taken."""
-        mask = self._buckets - 1
-        place = int.from_bytes(key[:8], "little") & mask
-        unpack, table = ENTRY.unpack_from, self._bytes
+        place, mask, table = _HOME(key)[0] & self._mask, self._mask, self._bytes
         for _ in range(PROBES):
-            found, generation, slot, shards, _check = unpack(table, place * ENTRY.size)
+            found, generation, slot, shards = _PROBED(table, place * 64)
             if not slot:
                 return None, place
             if found == key:
-                return Entry(found, generation, slot - 1, shards), place
+                return _entry((found, generation, slot - 1, shards)), place
             place = (place + 1) & mask
         return None, -1
 

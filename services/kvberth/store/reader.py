@@ -6,6 +6,7 @@ generation is the same after the copy as before (decision 10). One thread uses i
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from kvberth.store.memory import StoreMemory
 LOOKUP_NS = 2_000_000
 LEASE_NS = 5_000_000_000
 _PUBLISHED = int(SlotState.PUBLISHED)
+_BODY = slots.BODY.unpack_from
 
 
 class Hit(NamedTuple):
@@ -32,6 +34,9 @@ class Hit(NamedTuple):
     slot_bytes: int
     checksum: int
     lease: int = -1
+
+
+_hit = partial(tuple.__new__, Hit)
 
 
 class Reader:
@@ -71,8 +76,10 @@ class Reader:
 
     def present(self, key: bytes) -> bool:
         """Whether the block is there at this moment; not so where the epoch is over. Any thread may ask."""
-        entry = None if self.memory.ended or self._index.rebuilding else self._index.find(key)
-        return entry is not None and self._verified(entry) is not None
+        entry = self._index.find(key)
+        if entry is None or self._index.rebuilding or self.memory.ended:
+            return False
+        return self._verified(entry) is not None
 
     def _verified(self, entry: Entry) -> Hit | None:
         """What the slot's own header says of the block that the index names: key, generation, state, length."""
@@ -80,13 +87,13 @@ class Reader:
         if slot >= self._slots:
             return None
         words, at, data, offset = self.memory.place(slot)
-        found, now, length, check = slots.BODY.unpack_from(data, offset)
+        found, now, length, check = _BODY(data, offset)
         if words[at + slots.STATE] != _PUBLISHED or now != generation or found != key:
             return None
         slot_bytes = self.memory.slot_bytes(slot)
         if not 0 < length <= slot_bytes or slot % self._per_extent * slot_bytes + length > self._extent_bytes:
             return None  # cut anew at this moment, or damaged
-        return Hit(key, slot, generation, length, slot_bytes, check)
+        return _hit((key, slot, generation, length, slot_bytes, check, -1))
 
     def lookup(self, keys: Iterable[bytes], *, within_ns: int = LOOKUP_NS, lease_ns: int = LEASE_NS) -> list[Hit]:
         """Leases the leading run of these blocks: up to the first miss, the bound of leases, or the end of its time."""
@@ -113,6 +120,17 @@ class Reader:
         """Whether what was copied before this call was that block: ask after the copy, and after its checksum."""
         self._fence()
         return self.memory.word(hit.slot, slots.GENERATION) == hit.generation and not self.memory.ended
+
+    def still_leading(self, hits: Sequence[Hit]) -> int:
+        """How many of the leading ones are still those blocks, see `still`."""
+        self._fence()
+        place, count = self.memory.place, 0
+        for hit in hits:
+            words, at, _, _ = place(hit.slot)
+            if words[at + slots.GENERATION] != hit.generation:
+                break
+            count += 1
+        return 0 if self.memory.ended else count
 
     def read(self, keys: Sequence[bytes]) -> list[bytes]:
         """Copies the leading run of these blocks, and leases nothing when it returns."""
@@ -154,15 +172,14 @@ class Reader:
         if self._words is None or not self._free or self.leased_bytes + hit.slot_bytes > self.quota:
             return None
         place, until_ns = self._free.pop(), self._clock() + lasts_ns
-        leased = hit._replace(lease=place)
+        leased = _hit((*hit[:-1], place))
         self._held[place] = leased, until_ns
         self.leased_bytes += hit.slot_bytes
         self._words[2 * place] = hit.generation
         self._words[2 * place + 1] = leases.valid_word(hit.slot, until_ns)
         self._fence()  # the worker's fence orders this on x86-64
-        memory = self.memory
-        same = memory.word(hit.slot, slots.GENERATION) == hit.generation
-        if same and memory.word(hit.slot, slots.STATE) == SlotState.PUBLISHED:
+        words, at, _, _ = self.memory.place(hit.slot)
+        if words[at + slots.GENERATION] == hit.generation and words[at + slots.STATE] == _PUBLISHED:
             return leased
         self.release(leased)
         return None

@@ -7,6 +7,7 @@ hostile: Malformed means that this client is cut off, and nobody else is touched
 """
 
 from collections.abc import Sequence
+from itertools import count
 
 from kvberth.store.errors import Malformed
 from kvberth.store.fences import FenceKind, store_fence
@@ -23,16 +24,20 @@ class _Ring:
         self._data = page[at : at + RECORDS * record_bytes]
         self._bytes = record_bytes
 
-    def put(self, position: int, record: bytes) -> None:
-        at = position % RECORDS * self._bytes
-        self._data[at : at + self._bytes] = record
+    def put(self, position: int, records: list[bytes]) -> None:
+        """Writes records, RECORDS at most, one behind the other."""
+        at, whole = position % RECORDS * self._bytes, b"".join(records)
+        fits = len(self._data) - at
+        self._data[at : at + len(whole)] = whole[:fits]
+        if len(whole) > fits:
+            self._data[: len(whole) - fits] = whole[fits:]
 
-    def get(self, position: int, count: int) -> bytes:
+    def get(self, position: int, most: int) -> bytes:
         """So many records, RECORDS at most, as they stand there: copied once, so that nobody changes them later."""
         at = position % RECORDS
-        end = min(at + count, RECORDS)
+        end = min(at + most, RECORDS)
         found = bytes(self._data[at * self._bytes : end * self._bytes])
-        rest = count - (end - at)
+        rest = most - (end - at)
         return found + bytes(self._data[: rest * self._bytes]) if rest else found
 
 
@@ -67,8 +72,7 @@ class ClientRings(_Rings):
     def commit(self, commits: Sequence[Commit]) -> None:
         """Says that the bytes of grants are in their slots; `room` must have been seen."""
         position = self.page[pages.COMMIT_TAIL]
-        for at, commit in enumerate(commits, position):
-            self._commits.put(at, rings.encode_commit(at, commit))
+        self._commits.put(position, list(map(rings.encode_commit, count(position), commits)))
         self._fence()
         self.page[pages.COMMIT_TAIL] = position + len(commits)
 
@@ -138,25 +142,23 @@ class WorkerRings(_Rings):
         self._receipt_head = head
         unanswered = first - self._receipt_tail
         room = RECORDS - (self._receipt_tail - head) - unanswered
-        count = min(waiting, room, most)
-        if count <= 0:
+        taken = min(waiting, room, most)
+        if taken <= 0:
             return []
-        found = rings.decode_commits(self._commits.get(first, count), first, self._slots)
-        self.mirror[pages.COMMIT_HEAD] = self._commit_head = first + count
+        found = rings.decode_commits(self._commits.get(first, taken), first, self._slots)
+        self.mirror[pages.COMMIT_HEAD] = self._commit_head = first + taken
         return found
 
     def grant(self, grants: Sequence[Grant]) -> None:
         """Tells of grants; the worker keeps fewer than the ring holds."""
-        for at, grant in enumerate(grants, self._grant_tail):
-            self._grants.put(at, rings.encode_grant(at, grant))
+        self._grants.put(self._grant_tail, list(map(rings.encode_grant, count(self._grant_tail), grants)))
         self._fence()
         self._grant_tail += len(grants)
         self.mirror[pages.GRANT_TAIL] = self._grant_tail
 
     def receipt(self, receipts: Sequence[Receipt]) -> None:
         """Tells what became of commits; `commits` has left room for it."""
-        for at, receipt in enumerate(receipts, self._receipt_tail):
-            self._receipts.put(at, rings.encode_receipt(at, receipt))
+        self._receipts.put(self._receipt_tail, list(map(rings.encode_receipt, count(self._receipt_tail), receipts)))
         self._fence()
         self._receipt_tail += len(receipts)
         self.mirror[pages.RECEIPT_TAIL] = self._receipt_tail

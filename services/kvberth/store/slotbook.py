@@ -98,6 +98,11 @@ class SlotBook:
         has = self._layouts.get(layout)
         return list(islice(has.by_age, count)) if has else []
 
+    def published(self, layout: int) -> int:
+        """How many published slots a layout has."""
+        has = self._layouts.get(layout)
+        return len(has.by_age) if has else 0
+
     def is_published(self, slot: int) -> bool:
         lent = self._lent.get(slot // self._per_extent)
         return lent is not None and slot in lent.layout.by_age

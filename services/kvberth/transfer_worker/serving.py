@@ -188,17 +188,19 @@ class Serving:
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
-    def turn(self) -> tuple[bool, list[tuple[bytes, Malformed]]]:
-        """Takes what was committed and grants anew. Returns whether anything came, and who said nonsense."""
+    def turn(self, taken: Callable[[], None] = lambda: None) -> tuple[bool, list[tuple[bytes, Malformed]]]:
+        """Takes what was committed, calls `taken`, and grants anew. Returns whether anything came, and who said
+        nonsense."""
         worked, bad = False, []
-        for member in list(self.members.values()):
-            if not (member.registered and member.connected):
-                continue
+        present = [member for member in self.members.values() if member.registered and member.connected]
+        for member in present:
             try:
                 worked |= self._take_commits(member)
-                self._refill(member)
             except Malformed as error:
                 bad.append((member.client, error))
+        taken()
+        for member in present:
+            self._refill(member)
         return worked, bad
 
     def answer(self, proved_ns: int) -> None:

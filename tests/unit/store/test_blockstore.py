@@ -90,6 +90,14 @@ def test_a_full_store_evicts_the_least_recently_used(store: BlockStore) -> None:
     assert store.books().complaints(SMALL.data_bytes) == []
 
 
+def test_one_more_block_evicts_a_small_part_of_what_is_stored_however_few_blocks_a_store_has(store: BlockStore) -> None:
+    put(store, *range(ALL_PAGES))
+    assert put(store, ALL_PAGES) == [Outcome.STORED]
+    left = store.books().states[SlotState.PUBLISHED].blocks
+    assert left > ALL_PAGES * 9 // 10
+    assert all(store.contains(key_of(number)) for number in range(ALL_PAGES + 1 - left, ALL_PAGES + 1))
+
+
 def test_a_leased_block_is_not_reused_until_its_lease_ends(store: BlockStore, reader: Reader, clock: Clock) -> None:
     put(store, 1)
     [hit] = reader.lookup([key_of(1)])

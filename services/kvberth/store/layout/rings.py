@@ -103,7 +103,7 @@ def encode_grant(sequence: int, grant: Grant) -> bytes:
 def decode_grants(data: bytes | memoryview, sequence: int) -> list[Grant]:
     """Reads records, the first of which has that sequence number; raises Malformed."""
     records = _in_order(data, sequence, "grant")
-    return [Grant(number, slot, generation) for number, slot, generation in records]
+    return list(map(Grant._make, records))
 
 
 def encode_receipt(sequence: int, receipt: Receipt) -> bytes:
