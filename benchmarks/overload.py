@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.results import Result, append, machine
-from benchmarks.transfer import BUDGET_MIB, LIMIT_S, MIB, cache
+from benchmarks.transfer import LIMIT_S, MIB, cache
 from kvberth.client import Client, Outcome, Ticket
 from kvberth.store.layout import pages
 from kvberth.store.layout.geometry import PAGE
@@ -27,7 +27,7 @@ from kvberth.store.layout.slots import SlotState
 from kvberth.store.memory import StoreMemory
 from kvberth.store.vineyard_memory import attach
 
-BLOCK = MIB // 2
+BLOCK, BUDGET_MIB = MIB // 2, 256
 SOURCES = 2 * BUDGET_MIB * MIB // BLOCK
 """More than the budget lets wait: the rest is refused."""
 IN_USE = (SlotState.GRANTED, SlotState.QUARANTINED, SlotState.COMMITTED)
@@ -47,7 +47,7 @@ def main() -> None:
 
 async def overloaded() -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="kvb-", dir="/tmp") as name:
-        async with cache(Path(name), checksums=True) as worker:
+        async with cache(Path(name), checksums=True, budget_mib=BUDGET_MIB) as worker:
             return await asyncio.to_thread(lambda: list(measure(Path(name), worker)))
 
 

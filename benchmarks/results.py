@@ -17,19 +17,22 @@ FILE = Path("bench-results.jsonl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One measured value; `target` is the most that it should be, in the same unit (None: only measured)."""
+    """One measured value; `target` is the most that it should be (or the least), in the same unit; None: none."""
 
     name: str
     value: float
     unit: str
     target: float | None = None
+    at_least: bool = False
     context: Mapping[str, object] = field(default_factory=dict)
     """What the value depends on: sizes, shares, the machine."""
 
     @property
     def holds(self) -> bool | None:
         """Whether the target is met; None without a target."""
-        return None if self.target is None else self.value <= self.target
+        if self.target is None:
+            return None
+        return self.value >= self.target if self.at_least else self.value <= self.target
 
 
 def machine() -> dict[str, object]:

@@ -3,7 +3,7 @@
 Put is from `offload` to the last receipt, get from `lookup` to the last byte. The ruler is a plain numpy copy of the
 same blocks by one thread, between the same kinds of memory (private to warm shared memory and back), in turns with what
 is measured; 1 is the limit. The machine's load stands in each line: beside other work ratios of time say little, and
-those of the engine's own CPU time (`…_cpu_ratio`) more.
+those of the engine's own CPU time (`…_cpu_ratio`) more. Arguments choose parts: see `PARTS`.
 """
 
 import asyncio
@@ -36,7 +36,17 @@ ROUNDS, LAYERS = 9, 16
 TOTAL, BLOCK = 512 * MIB, 2 * MIB
 SIZES = {"256k": MIB // 4, "640k": 640 * 1024, "": BLOCK, "16m": 16 * MIB}
 BATCH = 16
+ALONE = 8
 ARENA_MIB, BUDGET_MIB = 712, 640
+AT_LEAST = {
+    **dict.fromkeys(("put_ratio", "put_ratio_batch16"), 0.95),
+    **dict.fromkeys(("get_ratio", "get_ratio_batch16"), 0.98),
+    **dict.fromkeys(("put_ratio_checksum", "put_ratio_batch16_checksum"), 0.93),
+    **dict.fromkeys(("get_ratio_checksum", "get_ratio_batch16_checksum"), 0.92),
+    **dict.fromkeys(("client_put_ratio_busy", "client_get_ratio_busy"), 0.7),
+    **dict.fromkeys(("client_put_ratio_paged16", "client_get_ratio_paged16"), 0.85),
+}
+AT_MOST = {"put_receipt_extra_us": 150.0, "worker_us_per_block": 5.0, "submit_batch16_p99_us": 50.0}
 SATURATED_S = 3.0
 LIMIT_S = 30.0
 Array = np.ndarray
@@ -50,11 +60,11 @@ def main() -> None:
 
     Each size has a store of its own: layouts in one store would take each other's room.
     """
-    for checksums in (False, True):
-        for name, size in SIZES.items():
-            show(partial(of_a_size, name=name), Told(size, checksums))
-        show(paged, Told(BLOCK, checksums))
-    show(blob_per_block, Told(BLOCK, checksums=False))
+    unknown = set(sys.argv[1:]) - set(PARTS)
+    if unknown:
+        sys.exit(f"There is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}.")
+    for part in sys.argv[1:] or PARTS:
+        show(*PARTS[part])
 
 
 def show(measure: Measure, told: "Told") -> None:
@@ -77,7 +87,10 @@ class Told(NamedTuple):
 
     def __call__(self, name: str, value: float, unit: str = "of a plain copy") -> Result:
         context = {**machine(), "checksums": self.checksums, "block_bytes": self.size, "blocks": TOTAL // self.size}
-        return Result(name=name + "_checksum" * self.checksums, value=value, unit=unit, context=context)
+        name += "_checksum" * self.checksums
+        at_least = name in AT_LEAST
+        target = AT_LEAST[name] if at_least else AT_MOST.get(name)
+        return Result(name=name, value=value, unit=unit, target=target, at_least=at_least, context=context)
 
 
 def of_a_size(directory: Path, worker: int, told: Told, name: str) -> Iterator[Result]:
@@ -122,8 +135,8 @@ def of_two_mib(engine: "Engine", told: Told) -> Iterator[Result]:
     yield told("saturation_refused", refused, "of what was offered")
 
 
-def contiguous(size: int) -> Array:
-    return np.random.default_rng(1).integers(0, 255, (TOTAL // size, size), dtype=np.uint8)
+def contiguous(size: int, total: int = TOTAL) -> Array:
+    return np.random.default_rng(1).integers(0, 255, (total // size, size), dtype=np.uint8)
 
 
 @contextmanager
@@ -198,7 +211,7 @@ class Engine:
         self._regions = regions
         numbers = np.arange(self.count)
         self._blocks = [int(at) for at in (np.random.default_rng(7).permutation(numbers) if shuffled else numbers)]
-        self._shared = shared(self.count * self._size).reshape(self.count, self._size)
+        self._shared = shared(ALONE * self._size).reshape(ALONE, self._size)
         self._number = self.offered = 0
         self._ruler = ThreadPoolExecutor(1, "ruler")
 
@@ -213,11 +226,11 @@ class Engine:
         """Put and get of all blocks, so many at once, as parts of the ruler's speed: medians of the rounds."""
         found: dict[str, list[float]] = defaultdict(list)
         for _ in range(ROUNDS):
-            keys = self._keys()
-            for name, step in ("put", self._put), ("get", self._get):
+            keys = self.keys()
+            for name, step in ("put", self.put), ("get", self.get):
                 spent = timed(lambda step=step, keys=keys: step(keys, batch))
-                slots = self._slots(keys)
-                ruler = self._ruled(lambda into=name == "put", slots=slots: self._rule(slots, into=into))
+                slots = self.slots(keys)
+                ruler = self.ruled(lambda into=name == "put", slots=slots: self.rule(slots, into=into))
                 del slots
                 found[f"{name}_ratio"].append(ruler.wall_s / spent.wall_s)
                 found[f"{name}_cpu_ratio"].append(ruler.cpu_s / spent.cpu_s)
@@ -226,7 +239,8 @@ class Engine:
     def alone(self) -> tuple[float, float]:
         """Microseconds that one block takes beside its copy, and of `offload` itself: medians."""
         extra, offers = [], []
-        for at, key in enumerate(self._keys()):
+        for number, key in enumerate(self.keys()):
+            at = number % ALONE
             copy = timed(lambda at=at: np.copyto(self._shared[at], self._regions[0][at])).wall_s
             begin = time.perf_counter()
             ticket = self._client.offload([key], [at])
@@ -254,17 +268,17 @@ class Engine:
         stored = after[1].get(Outcome.STORED, 0) - before[1].get(Outcome.STORED, 0)
         return statistics.quantiles(took, n=100)[98] * 1e6, 1 - stored / (after[0] - before[0])
 
-    def _ruled(self, step: Callable[[], object]) -> "Spent":
+    def ruled(self, step: Callable[[], object]) -> "Spent":
         """By a thread that has just been woken, as the client's is: on one of two virtual cores copies are slower."""
         return self._ruler.submit(timed, step).result()
 
-    def _slots(self, keys: list[bytes]) -> list[Array]:
+    def slots(self, keys: list[bytes]) -> list[Array]:
         """Where these blocks lie: the ruler copies the same bytes there once more, or out of there."""
         mapping = self._client._desk.mapping  # noqa: SLF001 -- another memory than this may be 15 % faster or slower
         hits = [mapping.reader.find(self._client._names.stored(key)) for key in keys]  # noqa: SLF001
         return [np.frombuffer(mapping.data(hit), np.uint8) for hit in hits]
 
-    def _rule(self, slots: list[Array], *, into: bool) -> None:
+    def rule(self, slots: list[Array], *, into: bool) -> None:
         """The same pieces, one by one, into these slots or out of them."""
         for block, slot in zip(self._blocks, slots, strict=True):
             start = 0
@@ -274,14 +288,14 @@ class Engine:
                 np.copyto(*((part, engine) if into else (engine, part)))
                 start += engine.size
 
-    def _put(self, keys: list[bytes], batch: int) -> None:
+    def put(self, keys: list[bytes], batch: int) -> None:
         for start in range(0, self.count, batch):
             ticket = self._client.offload(keys[start : start + batch], self._blocks[start : start + batch])
             if not ticket.wait(LIMIT_S) or set(ticket.outcomes) != {Outcome.STORED}:
                 became = Counter(outcome and outcome.name for outcome in ticket.outcomes)
                 raise RuntimeError(f"not every block was stored: {dict(became)} ({self._client.why})")
 
-    def _get(self, keys: list[bytes], batch: int) -> None:
+    def get(self, keys: list[bytes], batch: int) -> None:
         at, until = 0, time.monotonic() + LIMIT_S
         while at < self.count:  # a lookup ends after 2 ms, and may miss an entry that moves: on a loaded machine often
             found = self._client.lookup(keys[at : at + batch])
@@ -291,14 +305,14 @@ class Engine:
                 raise RuntimeError(f"{loaded} of {len(found)} blocks were loaded, {self.count - at} left")
             at += loaded
 
-    def _keys(self) -> list[bytes]:
+    def keys(self) -> list[bytes]:
         self._number += 1
         self.offered += self.count
         return [hashlib.sha256(f"{self._number} {at}".encode()).digest() for at in range(self.count)]
 
 
 @asynccontextmanager
-async def cache(directory: Path, *, checksums: bool) -> AsyncIterator[int]:
+async def cache(directory: Path, *, checksums: bool, budget_mib: int = BUDGET_MIB) -> AsyncIterator[int]:
     """A vineyardd and a transfer worker, as processes of their own; the pid of the latter."""
     daemon = await asyncio.create_subprocess_exec(
         *(str(find_vineyardd()), "--socket", str(directory / "vineyard.sock"), "--size", "960Mi", "--meta", "local"),
@@ -308,7 +322,7 @@ async def cache(directory: Path, *, checksums: bool) -> AsyncIterator[int]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     settings = {"DIRECTORY": directory, "STATE": directory / "state", "ARENA_MIB": ARENA_MIB, "CHECKSUMS": checksums}
-    settings |= {"BUDGET_MIB": BUDGET_MIB, "LOG_LEVEL": "error"}
+    settings |= {"BUDGET_MIB": budget_mib, "LOG_LEVEL": "error"}
     environment = {f"KVBERTH_{name}": str(value) for name, value in settings.items()}
     worker = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "kvberth.transfer_worker", env={**os.environ, **environment}
@@ -358,6 +372,14 @@ def cpu_of(pid: int) -> float:
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
+
+PARTS: dict[str, tuple[Measure, Told]] = {
+    f"{name or '2m'}{'_checksum' * checksums}": (partial(of_a_size, name=name), Told(size, checksums))
+    for checksums in (False, True)
+    for name, size in SIZES.items()
+}
+PARTS |= {"paged": (paged, Told(BLOCK, checksums=False)), "paged_checksum": (paged, Told(BLOCK, checksums=True))}
+PARTS["blob"] = (blob_per_block, Told(BLOCK, checksums=False))
 
 if __name__ == "__main__":
     sys.exit(main())
