@@ -1,7 +1,7 @@
 """The plan of copies: every byte once, from where it lies to where it belongs, in as few pieces as can be."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvberth.client.copies import Piece, Shape, pieces, portions
@@ -11,6 +11,7 @@ BLOCKS, SLOT = 9, 96
 SHAPES = st.lists(st.tuples(st.integers(1, 24), st.integers(0, 8)), min_size=1, max_size=3)
 
 
+@settings(deadline=None)
 @given(shapes=SHAPES, data=st.data())
 def test_the_pieces_move_what_copies_in_host_memory_move(shapes, data: st.DataObject) -> None:
     random = np.random.default_rng(0)
