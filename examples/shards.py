@@ -14,7 +14,7 @@ import numpy as np
 
 from kvberth.client import Client, chain
 
-RANKS, BLOCKS, TOKENS, HEADS, SIZE = 2, 64, 16, 8, 64
+RANKS, BLOCKS, TOKENS, HEADS, SIZE = 2, 64, 16, 16, 128
 FACTS = {"model": "example@1", "dtype": "float16", "tp": RANKS, "block_tokens": TOKENS}
 KEYS = chain(range(200), TOKENS)  # twelve full blocks of a prompt of 200 tokens
 
@@ -40,6 +40,28 @@ def rank(directory: str, shard: int, scheduler: Connection) -> None:
         scheduler.send(f"rank {shard}: {loaded} of {len(KEYS)} blocks, {'the same bytes' if same else 'OTHER BYTES'}")
 
 
+def schedule(directory: str, ranks: list[Connection]) -> None:
+    with Client(directory, [], FACTS, shards=RANKS) as client:  # without regions: it looks up for the ranks
+        if not client.wait_connected(30):
+            sys.exit(f"There is no cache: {client.why}.")
+        for here in ranks:
+            here.recv()
+        for here in ranks:
+            here.send("begin")
+        for here in ranks:
+            print("offloaded:", ", ".join(here.recv()))
+        for _ in range(100):  # a lookup ends after two milliseconds: beside a busy machine it asks again
+            found = client.lookup(KEYS)
+            if len(found) == len(KEYS):
+                break
+            client.release(found)
+        for here in ranks:
+            here.send(found.parts)
+        for here in ranks:
+            print(here.recv())
+        client.release(found)  # the ranks had leases of their own
+
+
 def main(directory: str) -> None:
     spawn = multiprocessing.get_context("spawn")
     pipes = [spawn.Pipe() for _ in range(RANKS)]
@@ -48,21 +70,7 @@ def main(directory: str) -> None:
         process.start()
     for _, there in pipes:
         there.close()
-    with Client(directory, [], FACTS, shards=RANKS) as client:  # without regions: it looks up for the ranks
-        if not client.wait_connected(30):
-            sys.exit(f"There is no cache: {client.why}.")
-        for here, _ in pipes:
-            here.recv()
-        for here, _ in pipes:
-            here.send("begin")
-        for here, _ in pipes:
-            print("offloaded:", ", ".join(here.recv()))
-        found = client.lookup(KEYS)
-        for here, _ in pipes:
-            here.send(found.parts)
-        for here, _ in pipes:
-            print(here.recv())
-        client.release(found)  # the ranks had leases of their own
+    schedule(directory, [here for here, _ in pipes])
     for process in ranks:
         process.join()
 

@@ -35,7 +35,11 @@ async def both(ranks: tuple[Engine, Engine], *words: object) -> list[dict[str, i
 
 
 async def connect(ranks: tuple[Engine, Engine]) -> None:
-    assert [told["connected"] for told in await both(ranks, "connect")] == [True, True]
+    await until(lambda: are_connected(ranks), within_s=60)
+
+
+async def are_connected(ranks: tuple[Engine, Engine]) -> bool:
+    return all(told["connected"] for told in await both(ranks, "connect", 5))
 
 
 async def store_all(ranks: tuple[Engine, Engine], first: int, count: int) -> None:
