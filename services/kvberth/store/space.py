@@ -55,7 +55,8 @@ def choose(layout: int, extents: Sequence[ExtentUse], free: Sequence[int]) -> Ch
         return Take(min(extent.extent for extent in empty))
     share = len(extents) / len(held)
     if held[layout] < share:
-        going = [each for each in others if not each.pinned and held[each.layout] > max(share, LAST_EXTENTS)]
+        richer = max(share, LAST_EXTENTS, held[layout] + 1)  # one more only: they would take it from each other for ever
+        going = [each for each in others if not each.pinned and held[each.layout] > richer]
         if not going and not held[layout]:  # a layout with nothing at all: somebody's last extents go
             going = [each for each in others if not each.pinned and held[each.layout] > 1]
         if going:

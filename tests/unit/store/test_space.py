@@ -34,6 +34,12 @@ def test_a_layouts_last_extents_stay_with_it() -> None:
     assert choose(MINE, [use(0, MINE), use(1, OTHER), use(2, OTHER)], []) == EvictOwn()
 
 
+def test_layouts_that_cannot_have_equally_many_leave_each_other_alone() -> None:
+    extents = [use(at, MINE) for at in range(3)] + [use(at, OTHER, 1) for at in range(3, 7)]
+    assert choose(MINE, extents, []) == EvictOwn()
+    assert choose(MINE, [*extents, use(7, OTHER)], []) == Take(3)
+
+
 def test_a_layout_with_nothing_gets_one_although_they_are_another_layouts_last() -> None:
     assert choose(MINE, [use(1, OTHER, 5), use(2, OTHER, 2)], []) == Take(2)
     assert choose(MINE, [use(1, OTHER)], []) == Full()
