@@ -127,6 +127,7 @@ bench: .venv/dev.stamp ## Measure, and append the results to bench-results.jsonl
 	@$(BIN)/python -m benchmarks.loop_lag
 	@$(BIN)/python -m benchmarks.store
 	@$(BIN)/python -m benchmarks.transfer
+	@$(BIN)/python -m benchmarks.pair
 	@$(BIN)/python -m benchmarks.overload
 	@$(BIN)/python -m benchmarks.peers
 	@$(BIN)/python -m benchmarks.plots

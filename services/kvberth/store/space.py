@@ -55,7 +55,7 @@ def choose(layout: int, extents: Sequence[ExtentUse], free: Sequence[int]) -> Ch
         return Take(min(extent.extent for extent in empty))
     share = len(extents) / len(held)
     if held[layout] < share:
-        richer = max(share, LAST_EXTENTS, held[layout] + 1)  # one more only: they would take it from each other for ever
+        richer = max(share, LAST_EXTENTS, held[layout] + 1)  # one more only: both would take it for ever
         going = [each for each in others if not each.pinned and held[each.layout] > richer]
         if not going and not held[layout]:  # a layout with nothing at all: somebody's last extents go
             going = [each for each in others if not each.pinned and held[each.layout] > 1]
