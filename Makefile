@@ -85,7 +85,7 @@ test-gpu: .venv/dev.stamp ## Tests of the client with torch, and on a machine wi
 	@$(GPU_PYTHON) -m pytest -q tests/unit/client/test_tensors.py tests/gpu
 	@$(GPU_PYTHON) -m benchmarks.gpu || echo 'no benchmark: see above'
 
-# A million inputs for each parser take hours; CI feeds each for some seconds: make fuzz FUZZ="--seconds 4".
+# A million inputs for each parser take an hour of one core; CI feeds each for some seconds: make fuzz FUZZ="--seconds 4".
 fuzz: .venv/dev.stamp ## Feed every parser of what comes from outside with changed inputs; FUZZ="--seconds 60 kvcache" bounds and chooses
 	@echo '== fuzzing: manifests, bus messages, gates, daemons, API servers, probes'
 	@$(BIN)/python -m tests.fuzz $(FUZZ)

@@ -18,6 +18,7 @@ from tests.fuzz.loop import Bounds, Parser, Report, fuzz
 from kvberth.bus import decode
 from kvberth.bus.pulses import Pulses
 from kvberth.bus.skews import Skews, sentence
+from kvberth.client.parts import Parts
 from kvberth.gate import program
 from kvberth.kube import Entry
 from kvberth.kube.kinds import Malformed, Page
@@ -73,6 +74,7 @@ def parsers() -> dict[str, Parser]:
         Parser("gate-talk", talks.SEEDS, talks.gate),
         Parser("vineyard-wire", _REPLIES, _vineyard_wire),
         Parser("store-control", _PACKETS, _store_control, control.MAX_BYTES + 64),
+        Parser("parts", _PARTS, _parts),
         Parser("bare-apply", (*map(_json, _DOCUMENTS), *_pieces(_TEXTS)), deep.bare_apply, _YAML_BYTES),
         Parser("placement", (*deep.told(), *_messages()), deep.placement),
         Parser("watch", _frames(), _watch),
@@ -354,6 +356,23 @@ def _store_control(data: bytes) -> str:
         return str(error)
     assert control.decode(control.encode(message)) == message
     return type(message).__name__
+
+
+_PARTS = (
+    bytes(Parts()),
+    bytes(Parts(bytes(range(16)), 1, ((3, 7), (4, 9)))),
+    bytes(Parts(bytes(16), 2, ((0, 1), (2**40, 3), (5, 2**63), (6, 7)))),
+)
+
+
+def _parts(data: bytes) -> str:
+    try:
+        parts = Parts.from_bytes(data)
+    except ValueError as error:
+        return str(error)
+    assert bytes(parts) == data
+    assert sum(len(parts.of(shard)) for shard in range(min(parts.shards, 8))) <= len(parts.places)
+    return f"{len(parts)} blocks of {parts.shards}"
 
 
 def _frames() -> tuple[bytes, ...]:
