@@ -58,7 +58,7 @@ def test_every_field_that_is_not_understood_is_named(world):
 def test_fields_that_are_too_many_to_name_are_counted(world):
     world.kvcache(spec={"cacheSpec": {"memory": "72Gi"}, **{f"imagined{number:03}": 1 for number in range(100)}})
     world.plan()
-    assert messages(world)["Accepted"].endswith("and 68 more")
+    assert messages(world)["Accepted"].endswith("has 69 more fields of which that is true")
 
 
 def test_a_cache_that_lacks_cpu_names_that_field(world):

@@ -8,7 +8,8 @@ import yaml
 from kvberth.bare.scheduler.apply import apply
 from kvberth.bare.scheduler.commands import delete, drain, scale
 from kvberth.bare.scheduler.known import SHOWN, instead
-from kvberth.bare.scheduler.results import MOST, MOST_RESULTS, fitting
+from kvberth.bare.scheduler.results import MOST_RESULTS, fitting
+from kvberth.kvcache.faults import MOST_STRAYS
 from kvberth.bare.scheduler.state import State
 from kvberth.kvcache import normalise
 from kvberth_schemas.envelope import MAX_BODY_BYTES
@@ -118,8 +119,8 @@ def test_of_very_many_fields_that_there_are_not_the_first_are_named_in_an_answer
     text = json.dumps(raw)
     _, results = apply(State(), ApplyRequest(text=text), moment)
     (result,) = results
-    assert (result.outcome, len(result.warnings)) == (Outcome.ACCEPTED, MOST)
-    assert result.warnings[-1] == f"document: has {2000 - MOST + 1} more fields of which that is true"
+    assert (result.outcome, len(result.warnings)) == (Outcome.ACCEPTED, MOST_STRAYS + 1)
+    assert result.warnings[-1] == f"document: has {2000 - MOST_STRAYS} more fields of which that is true"
     assert len(encode(Reply(results=tuple(results)))) < MAX_BODY_BYTES
 
 
