@@ -9,9 +9,9 @@ from kvberth.bare.scheduler.apply import apply
 from kvberth.bare.scheduler.commands import delete, drain, scale
 from kvberth.bare.scheduler.known import SHOWN, instead
 from kvberth.bare.scheduler.results import MOST_RESULTS, fitting
-from kvberth.kvcache.faults import MOST_STRAYS
 from kvberth.bare.scheduler.state import State
 from kvberth.kvcache import normalise
+from kvberth.kvcache.faults import MOST_STRAYS
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.registry import encode
 from kvberth_schemas.requests import ApplyRequest, ObjectRequest, Outcome, Reply, Result, ScaleRequest
