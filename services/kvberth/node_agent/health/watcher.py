@@ -32,6 +32,8 @@ class Pace:
     """From the begin of a proof to the begin of the next."""
     least_s: float = 0.05
     """Between two proofs, whatever happens."""
+    stands_s: float = 0.3
+    """How long the word of a death that was over before it was seen stands: the bus keeps one word, the last."""
 
 
 class HealthWatcher:
@@ -56,6 +58,7 @@ class HealthWatcher:
         self._ask = ask
         self._now = now
         self._stir = asyncio.Event()
+        self._was_dead = False
 
     def stir(self) -> None:
         """Let the next proof come at once."""
@@ -99,16 +102,18 @@ class HealthWatcher:
     def _judge(self, seen: Observation) -> None:
         self._observed(seen)
         end = unsaid_end(self._cache, self.standing, seen, closed=self._prober.closed())
+        self._was_dead = end is not None
         if end is not None:
             seen = end
-            self._stir.set()  # for who is there now; two words at once would be one on the bus
+            self._stir.set()  # for who is there now
         self.standing, event = judge(self._cache, self.standing, seen, self._now())
         if event is not None:
             self._say(event, seen.detail if isinstance(seen, Failed | NoEvidence) else "")
 
     async def _pause(self, began: float) -> None:
         """Wait for the next proof: a moment where it decides, else until something stirs or the period is over."""
-        await asyncio.sleep(self._pace.least_s)  # in any case: a look that fails at once would keep the loop for itself
+        least = self._pace.stands_s if self._was_dead else self._pace.least_s
+        await asyncio.sleep(least)  # in any case: a look that fails at once would keep the loop for itself
         if self.standing.doubtful:
             return
         left = began + self._pace.period_s - asyncio.get_running_loop().time()
