@@ -126,6 +126,33 @@ def test_the_api_server_takes_every_object_of_the_other_overlays(admin: Kubectl,
     ]
 
 
+@pytest.mark.parametrize(("overlay", "with_namespace"), [("default", True), ("ha", False)])
+def test_the_component_of_keys_moves_nothing_that_an_overlay_of_ones_own_holds(
+    tmp_path: Path, overlay: str, with_namespace: bool
+) -> None:
+    if why := missing_assets():
+        pytest.skip(why)
+    folder = shutil.copytree(OVERLAY.parents[1], tmp_path / "k8s", ignore=shutil.ignore_patterns("keys"))
+    keys(folder / "components" / "nkeys" / "keys")
+    own = folder / "overlays" / "own"
+    own.mkdir()
+    kvcache = {"apiVersion": "orchestration.aibrix.ai/v1alpha1", "kind": "KVCache", "spec": {}}
+    kvcache["metadata"] = {"name": "kv", "namespace": "models"}
+    models = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "models"}}
+    (own / "models.yaml").write_text(yaml.safe_dump_all([models, kvcache] if with_namespace else [kvcache]))
+    resources = f"resources: [../{overlay}, models.yaml]\ncomponents: [../../components/nkeys]\n"
+    (own / "kustomization.yaml").write_text(resources)
+    rows = list(yaml.safe_load_all(Kubectl(tmp_path / "none")("kustomize", str(own))))
+    where = {(one["kind"], one["metadata"]["name"]): one["metadata"].get("namespace") for one in rows}
+    assert where["KVCache", "kv"] == "models"
+    assert ("Namespace", "kvberth") in where
+    assert (("Namespace", "models") in where) is with_namespace
+    assert {space for (kind, _), space in where.items() if kind in {"Secret", "ConfigMap"}} == {"kvberth"}
+    taken = {named for one in rows for named in mounted(one)}
+    assert "Secret" in {kind for kind, _ in taken}
+    assert taken <= set(where)
+
+
 def mounted(workload: dict) -> set[tuple[str, str]]:
     """Kind and name of the Secrets and ConfigMaps that its pods take in."""
     pod = workload.get("spec", {}).get("template", {}).get("spec", {})
