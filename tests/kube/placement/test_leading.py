@@ -76,7 +76,7 @@ async def test_a_standby_takes_over_at_once_from_a_leader_that_stops(world: Stag
             stopped = time.monotonic()
         try:
             await until(lambda: _holder(world, two))
-            assert time.monotonic() - stopped < 2.0
+            assert time.monotonic() - stopped < 5.0, "a Lease that was given up need not run out"
             await world.cordon(a, c)
             await world.end((await world.engine_pods())[a])
             await world.serving(b, timeout_s=40)
