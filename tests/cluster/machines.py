@@ -193,8 +193,7 @@ class Machines:
 
     async def _nothing_is_healthy(self) -> bool:
         found = [await self.api.get(KVCACHES, NAMESPACE, KVCACHE.format(model)) for model in (MOVER, RESTER)]
-        conditions = [one for item in found for one in (((item or {}).get("status") or {}).get("conditions") or ())]
-        return not any((one["type"], one["status"]) == ("Healthy", "True") for one in conditions)
+        return all(is_unproven(item) for item in found)
 
     async def _first(self, look: Callable[[], Awaitable[bool]], what: str) -> float:
         """Give when something was seen first, in seconds since the epoch, to a poll."""
@@ -203,6 +202,13 @@ class Machines:
             return time.time() if await look() else None
 
         return await until(seen, what)
+
+
+def is_unproven(kvcache: Json | None) -> bool:
+    """Whether a KVCache says of its health something else than that it is well; one that says nothing does not."""
+    conditions = ((kvcache or {}).get("status") or {}).get("conditions") or ()
+    health = [one["status"] for one in conditions if one["type"] == "Healthy"]
+    return bool(health) and "True" not in health
 
 
 async def _served(world: World) -> float:

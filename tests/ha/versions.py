@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from benchmarks.cluster import NAMESPACE, until
@@ -76,10 +76,20 @@ async def keyed(world: World, install: Install) -> Told:
     await world.send()
     moved = await looked.moved(world, await world.bound())
     await world.rested()
-    told.lines.append(f"with keys: a move of {moved.seconds:.1f} s; {len(before)} sign-ins were refused before it")
-    told.wrong += [*moved.wrong, *await world.bus_log("violation")]
-    told.wrong += (await world.bus_log("authentication error"))[len(before) :]
+    refused = sum(map(len, before.values()))
+    told.lines.append(f"with keys: a move of {moved.seconds:.1f} s; {refused} sign-ins were refused before it")
+    told.wrong += [*moved.wrong, *said_since({}, await world.bus_log("violation"))]
+    told.wrong += said_since(before, await world.bus_log("authentication error"))
     return told
+
+
+def said_since(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> list[str]:
+    """Give the lines that each pod has said since; of one that began anew, all."""
+    new: list[str] = []
+    for pod, lines in after.items():
+        known = before.get(pod, [])
+        new += lines[len(known) if lines[: len(known)] == known else 0 :]
+    return new
 
 
 async def removed(world: World, install: Install) -> Told:

@@ -183,14 +183,14 @@ class World:
 
         return await until(look, f"{stream} has a leader")
 
-    async def bus_log(self, *words: str) -> list[str]:
-        """Give the lines of all servers of the bus that hold one of these words."""
-        found: list[str] = []
+    async def bus_log(self, *words: str) -> dict[str, list[str]]:
+        """Give the lines that hold one of these words, by the pod of each server of the bus."""
+        found: dict[str, list[str]] = {}
         for pod in await self.api.list(PODS, INSTALLED, "app.kubernetes.io/name=nats"):
             lines = await self.api.log(INSTALLED, pod["metadata"]["name"], "nats")
             if isinstance(lines, str):
                 raise RuntimeError(f"{pod['metadata']['name']} can't be heard: {lines}")  # noqa: TRY004 - an answer, too
-            found += [line for line in lines if any(word in line.lower() for word in words)]
+            found[pod["metadata"]["name"]] = [line for line in lines if any(word in line.lower() for word in words)]
         return found
 
     async def generation(self) -> int:
