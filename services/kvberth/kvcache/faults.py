@@ -55,8 +55,8 @@ def schema_faults(model: type[BaseModel], raw: Mapping[str, Any]) -> list[Compla
 
 def unknown_fields(
     model: type[BaseModel], raw: object, path: str, unread: Mapping[type[BaseModel], Iterable[str]] = _NONE
-) -> Iterator[tuple[str, Iterable[str]]]:
-    """Yield the path of every field that a model and those below it do not know, and the names that it does know there.
+) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """Yield where it stands, and its name, of each field that a model and those below it do not know; and those known.
 
     `unread` are models that let fields through, with the names of those that are right all the same. Reads the object
     itself, so that a fault elsewhere in it hides nothing.
@@ -68,7 +68,7 @@ def unknown_fields(
     for name, value in raw.items():
         below = join(path, str(name))
         if name not in known:
-            yield below, known
+            yield path, str(name), known
         elif (inner := _model_in(known[name])) is not None:
             # A list where a map is due, or the other way round, is the schema's to say.
             places = enumerate(value) if isinstance(value, list) else ()
@@ -77,17 +77,16 @@ def unknown_fields(
 
 
 def stray_complaints(
-    found: Iterable[tuple[str, Iterable[str]]], problem: str, lives_at: Mapping[str, str] = _NOWHERE
+    found: Iterable[tuple[str, str, Iterable[str]]], problem: str, lives_at: Mapping[str, str] = _NOWHERE
 ) -> Iterator[Complaint]:
     """Yield a complaint about each unknown field, with what was probably meant; of very many only about the first.
 
     `lives_at` tells of fields that stand elsewhere.
     """
     fields = iter(found)
-    for path, known in islice(fields, MOST_STRAYS):
-        parent, _, name = path.rpartition(".")
-        meant = _probably(name, known)
-        right = lives_at.get(path) or (".".join(filter(None, (parent, meant))) if meant else None)
+    for parent, name, known in islice(fields, MOST_STRAYS):
+        path, meant = join(parent, name), _probably(name, known)
+        right = lives_at.get(path) or (join(parent, meant) if meant else None)
         yield Complaint(path, problem, f"write {right}" if right else "remove it")
     if rest := sum(1 for _ in fields):
         yield Complaint("document", f"has {rest} more fields of which that is true", "")
@@ -107,7 +106,7 @@ def _is_list(annotation: object) -> bool:
 def _probably(name: str, known: Iterable[str]) -> str | None:
     """The field that was meant: one that begins so, or one that is spelt alike."""
     by_lower = {item.lower(): item for item in known}
-    wanted = name[:63].lower().replace("_", "")
+    wanted = re.sub(r"[-_.]", "", name[:63].lower())
     longer = [item for item in by_lower if len(wanted) > 2 and item.startswith(wanted)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(wanted, list(by_lower), n=1, cutoff=0.7)
     return by_lower[close[0]] if close else None

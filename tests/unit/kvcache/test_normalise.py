@@ -182,6 +182,13 @@ def test_the_metadata_mode_follows_the_manifest(fields: Any, mode: str, endpoint
         ({"replica": 1}, "spec.replica", "write spec.replicas"),
         ({"cachespec": {}}, "spec.cachespec", "write spec.cacheSpec"),
         ({"cache_spec": {}}, "spec.cache_spec", "write spec.cacheSpec"),
+        ({"linger-seconds": 1}, "spec[linger-seconds]", "write spec.lingerSeconds"),
+        ({"cache.spec": {}}, "spec[cache.spec]", "write spec.cacheSpec"),
+        (
+            {"cache": {"env": [{"val-ue": "x", "name": "A"}]}},
+            "spec.cache.env[0][val-ue]",
+            "write spec.cache.env[0].value",
+        ),
         ({"zebra": 1}, "spec.zebra", "remove it"),
         ({"cache": {"tolerations": []}}, "spec.cache.tolerations", "remove it"),
         ({"cache": {"memory": "1Gi"}}, "spec.cache.memory", "write spec.cache.resources.limits.memory"),

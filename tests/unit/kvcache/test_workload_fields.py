@@ -62,6 +62,18 @@ def test_a_slip_is_named_with_what_was_meant(path: str, name: str, right: str | 
     assert found.remedy == (f"write {right}" if right else "remove it")
 
 
+def test_a_slip_with_dashes_or_dots_is_named_with_its_place() -> None:
+    raw = workload()
+    pod = raw["spec"]["template"]["spec"]
+    pod["node-selector"] = {}
+    pod["containers"][0] |= {"image-pull-policy": "Always", "env.from": []}
+    assert {found.field: found.remedy for found in workload_strays(raw, "Deployment")} == {
+        f"{POD}[node-selector]": f"write {POD}.nodeSelector",
+        f"{POD}.containers[0][image-pull-policy]": f"write {POD}.containers[0].imagePullPolicy",
+        f"{POD}.containers[0][env.from]": f"write {POD}.containers[0].envFrom",
+    }
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_fields_of_kubernetes_are_let_through(kind: Any) -> None:
     assert list(workload_strays(workload(kind), kind)) == []
