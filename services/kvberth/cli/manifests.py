@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kvberth.cli.errors import CommandError
-from kvberth.kvcache import kind_of, model_of
+from kvberth.kvcache import MODEL_LABEL, kind_of, mistyped_model_label
 from kvberth.service.text_file import as_text, read_text
 from kvberth_schemas.envelope import MAX_BODY_BYTES
 from kvberth_schemas.manifests import load_documents
@@ -55,14 +55,20 @@ def delete_requests(path: Path, namespace: str) -> list[ObjectRequest]:
 
 
 def _has_effect(raw: Mapping[str, Any]) -> bool:
-    """Whether `apply` does anything for an object, wrong ones included."""
+    """Whether an object may be one of ours. It is none by its kind, or by labels among which no model is meant.
+
+    A manifest that is as short as a deletion allows tells nothing about that.
+    """
     kind = kind_of(raw)
     if kind in {None, "KVCache"}:
         return kind is not None
     part: Any = raw
     for name in ("spec", "template", "metadata", "labels"):
         part = part.get(name) if isinstance(part, Mapping) else None
-    return isinstance(part, Mapping) and model_of(part) is not None
+    if not isinstance(part, Mapping) or not part:
+        return True
+    labels = {str(key): "" for key in part}
+    return MODEL_LABEL in labels or mistyped_model_label(labels) is not None
 
 
 def source_of(path: Path) -> str:

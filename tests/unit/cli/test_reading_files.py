@@ -83,7 +83,12 @@ def test_delete_by_file_takes_the_namespace_of_the_document_else_the_option(file
     [
         ("apiVersion: v1\nkind: Service\nmetadata: {name: a}\n", False),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", False),
-        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: 1\n", False),
+        (f"{DEPLOYMENT}metadata: {{name: a}}\n", True),
+        ("kind: Deployment\nmetadata: {name: a}\n", True),
+        (f"{DEPLOYMENT}metadata: {{name: a}}\nspec: 1\n", True),
+        (f"{DEPLOYMENT}spec: {{template: {{metadata: {{labels: [a]}}}}}}\n", True),
+        (f"{DEPLOYMENT}spec: {{template: {{metadata: {{labels: {{}}}}}}}}\n", True),
+        (f"{DEPLOYMENT}spec: {{template: {{metadata: {{labels: {{model.aibrix.ai/nmae: m, 1: x}}}}}}}}\n", True),
         ("apiVersion: apps/v1\nkind: Deployment\nspec: {template: {metadata: {labels: {app: m}}}}\n", False),
         (
             f"{DEPLOYMENT}spec: {{template: {{metadata: {{labels: {{model.aibrix.ai/name: m}}}}}}}}\n",
