@@ -34,6 +34,11 @@ class Outcome(StrEnum):
     """It is right, but another object of its text was refused."""
     REFUSED = "refused"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Outcome | None":
+        # A later version may say more; the rest of its answer, and each sentence, are worth reading all the same.
+        return cls.IGNORED if isinstance(value, str) else None
+
 
 class Result(Message):
     """The outcome for one object, with the field and the sentence where it was not accepted."""

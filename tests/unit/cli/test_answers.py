@@ -2,6 +2,8 @@
 
 import io
 
+import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from kvberth.cli.answers import print_reply
@@ -21,6 +23,20 @@ def test_an_accepted_object_is_one_line_and_its_warnings_follow():
         kind="KVCache", namespace="a", name="kv", outcome=Outcome.ACCEPTED, sentence="created", warnings=("x: no", "y")
     )
     assert printed(APPLY, result) == ["KVCache/kv in a: accepted: created", "  warning: x: no", "  warning: y"]
+
+
+def test_an_outcome_of_a_later_version_loses_nothing_of_the_answer():
+    text = """{"results": [
+        {"kind": "KVCache", "namespace": "a", "name": "kv", "outcome": "put off", "sentence": "waits for b"},
+        {"kind": "KVCache", "namespace": "a", "name": "b", "outcome": "refused", "sentence": "no"}]}"""
+    reply = Reply.model_validate_json(text)
+    assert reply.refused
+    assert printed(APPLY, *reply.results)[:2] == [
+        "KVCache/kv in a: ignored: waits for b",
+        "KVCache/b in a: refused: no",
+    ]
+    with pytest.raises(ValidationError):
+        Reply.model_validate_json(text.replace('"put off"', "1"))
 
 
 def test_a_field_is_named_once():
