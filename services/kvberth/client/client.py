@@ -278,7 +278,7 @@ class Client:
         try:
             step()
         except CopyFailed as error:
-            self._half.give_up(error)
+            self._half.give_up(str(error))  # words only: the error's frames hold views of what is to be unmapped
             return False
         return True
 

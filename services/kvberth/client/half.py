@@ -52,7 +52,6 @@ class EngineHalf:
 
     def __init__(self, who: Identity, regions: Regions, desk: Desk) -> None:
         self.why: str | None = "the client has just started"
-        self.failed: BaseException | None = None
         self._end = "the client is closed"
         """What is said once the thread has ended."""
         self._who = who
@@ -70,10 +69,9 @@ class EngineHalf:
         self._desk.hang_bell()
         self._thread.start()
 
-    def give_up(self, error: BaseException) -> None:
+    def give_up(self, why: str) -> None:
         """Ends the thread for good: there is no cache any more, and `why` says so."""
-        self.failed, self.why = error, str(error)
-        self._end = self.why
+        self.why = self._end = why
         self._desk.close()
 
     def close(self, timeout_s: float) -> bool:
@@ -95,7 +93,8 @@ class EngineHalf:
                 self._desk.drop_all(Outcome.CANCELLED)
                 self._link.say(Bye())
         except BaseException as error:  # noqa: BLE001 -- the engine goes on without a cache, and is told why
-            self.failed, self._end = error, f"the client's thread has failed: {type(error).__name__}: {error}"
+            # words only: the error's frames hold views of what `detach` unmaps
+            self._end = f"the client's thread has failed: {type(error).__name__}: {error}"
         finally:
             self._lose(self._end)
             self._settle_flying(Outcome.NO_CACHE)
