@@ -1,7 +1,8 @@
 """Decides whether storing blocks pays: what it costs, against what loads instead of computing save later. Pure.
 
 Times are seconds for a block, measured by whoever calls. Nothing is shed until the engine has said what computing one
-costs. While blocks are shed some are let in all the same, so that the measures stay true.
+costs. While blocks are shed some are let in all the same, so that the times stay true; how often blocks are loaded is
+counted over what was stored before.
 """
 
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ class Governor:
     def stored(self, blocks: int, seconds: float) -> None:
         """Blocks were copied into the store."""
         self._storing.take(seconds, blocks)
-        self._stored += blocks
+        if not self._shedding:  # of what is let in meanwhile most is never found: what comes before it was shed
+            self._stored += blocks
         if self._stored > _REMEMBERED:
             self._stored, self._loaded = self._stored / 2, self._loaded / 2
         self._judge()
@@ -89,7 +91,7 @@ class Governor:
         self._credit += blocks / _SAMPLE
         if self._credit < blocks:
             return True
-        self._credit = 0.0
+        self._credit -= blocks  # what is left is less than the largest offer so far
         return False
 
     def _judge(self) -> None:

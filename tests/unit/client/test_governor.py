@@ -49,11 +49,9 @@ def test_a_cost_that_wavers_about_what_is_saved_turns_nothing_on_and_off():
     seen = []
     for each in (9.5, 8.5, 9.5, 8.5):
         wavering.stored(400, 400 * each / 1e3)
-        wavering.loaded(400, 400 * 1.0 / 1e3)
         seen.append(wavering.why is not None)
     assert seen == [True] * 4
     wavering.stored(400, 400 * 6.0 / 1e3)
-    wavering.loaded(400, 400 * 1.0 / 1e3)
     assert wavering.why is None
 
 
@@ -61,6 +59,26 @@ def test_some_blocks_are_let_in_while_the_others_are_shed():
     shedding = governor(1.0, 2.0)
     passed = sum(16 for _ in range(640) if not shedding.sheds(16))
     assert passed == 640 * 16 // 32
+
+
+def test_offers_of_unequal_size_are_let_in_in_the_same_part_and_nothing_offered_changes_none():
+    shedding = governor(1.0, 2.0)
+    offers = [1, 64, 0] * 10_000
+    passed = sum(blocks for blocks in offers if not shedding.sheds(blocks))
+    assert abs(passed - sum(offers) / 32) <= 64
+
+
+def test_the_part_that_is_let_in_tells_nothing_of_how_often_blocks_are_loaded():
+    """A piece of a prompt whose beginning was shed is never found, however often the prompt comes again."""
+    shedding = governor(10.0, 9.0, 1.0, stored=4000, loaded=64)
+    before = shedding.reuse
+    shedding.stored(8, 8 * 9e-3)
+    assert (shedding.reuse, shedding.why is not None) == (before, True)
+    for _ in range(2000):
+        if shedding.why is not None:
+            shedding.stored(8, 8 * 9e-3)
+            shedding.loaded(4, 4 * 1e-3)
+    assert shedding.why is None, "beginnings of prompts are loaded again and again: storing pays"
 
 
 def test_one_that_is_switched_off_sheds_nothing():
