@@ -58,7 +58,7 @@ class CacheHealthV1(Event):
     memory_limit: int | None = None
     metadata: str = "local"
     blocks: str | None = None
-    """Why its transfer worker does not serve; empty: it does; none: no transfer worker listens there."""
+    """Why its transfer worker does not serve; empty: it does; none: nobody knows (yet)."""
 
 
 class CacheHealthGoneV1(Event):

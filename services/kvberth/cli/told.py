@@ -15,6 +15,8 @@ _ROUTINE: Final = ("caches beside all engines, on ", "no cache runs")
 """Parts of what placement says of a placed KVCache that need no word: how they begin."""
 _NOT_PLACED: Final = ("no cache was placed on ", "no cache was asked for")
 """What follows where a cache could not be placed, which `Placed` tells with its cause."""
+_NO_DAEMON: Final = frozenset({"Missing", "Stale", "Gone", "Hung"})
+"""Healths of a cache whose transfer worker says that there is no store: nobody answers there."""
 
 
 def told_lines(overview: Overview, now: datetime) -> list[str]:
@@ -47,6 +49,8 @@ def _is_news(status: KVCacheStatusV1, now: datetime) -> bool:
 def _without_what_follows(found: Condition, status: KVCacheStatusV1) -> str:
     """What a condition says beyond others: `Placed` tells why one is missing, `Healthy` how long one is silent."""
     placed, healthy = condition(status, "Placed"), condition(status, "Healthy")
+    if found.type == "BlocksReady" and healthy is not None:
+        return "; ".join(_of_blocks_alone(found, healthy, status.nodes))
     silent = found.type == "SocketsReady" and found.status is ConditionStatus.UNKNOWN
     if silent and healthy is not None and (healthy.status, healthy.reason) == (found.status, found.reason):
         return ""
@@ -55,6 +59,18 @@ def _without_what_follows(found: Condition, status: KVCacheStatusV1) -> str:
     missing = {f"{row.node}: no cache is there" for row in status.nodes if row.state == "missing"}
     parts = found.message.split("; ")
     return "; ".join(part for part in parts if part not in missing and not part.startswith(_NOT_PLACED))
+
+
+def _of_blocks_alone(blocks: Condition, healthy: Condition, rows: tuple[NodeRow, ...]) -> Iterator[str]:
+    """What is said of transfer workers but for what follows from their caches, or their agents, of which `Healthy` says
+    it."""
+    told = healthy.message.split("; ")
+    gone = tuple(f"{row.node}: " for row in rows if row.health in _NO_DAEMON)
+    gone = tuple(node for node in gone if any(part.startswith(node) for part in told))
+    for part in blocks.message.split("; "):
+        follows = part.startswith(tuple(f"{node}There is no store" for node in gone))
+        if part not in told and not follows:
+            yield part
 
 
 def _of_rows(rows: tuple[NodeRow, ...], wrong: list[Condition]) -> Iterator[str]:

@@ -28,7 +28,9 @@ def blocks_of(node: str, cache: Cache, snapshot: Snapshot) -> Blocks:
         return Blocks(ConditionStatus.UNKNOWN, HealthReason.NOT_PROBED, "its transfer worker was not asked yet")
     words = cache.health.said.blocks
     if words is None:
-        return Blocks(ConditionStatus.FALSE, Reason.NOT_ANSWERING, "no transfer worker listens in its directory")
+        return Blocks(
+            ConditionStatus.UNKNOWN, HealthReason.NOT_PROBED, "nobody could say yet whether its transfer worker serves"
+        )
     if words:
         return Blocks(ConditionStatus.FALSE, Reason.NOT_SERVING, words.rstrip("."))
     return Blocks(ConditionStatus.TRUE, Reason.SERVING)

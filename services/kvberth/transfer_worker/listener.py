@@ -21,6 +21,9 @@ class HasFileno(Protocol):
 MAX_CONNECTIONS = 128
 _PACKETS = 16
 """How many packets of one connection are read in one turn: the others come to their turn."""
+_REFUSED = 16
+"""So many that were refused are kept until they have spoken or left: a connection that is closed with words unread
+takes the answer along. One more, and the first of them is closed."""
 
 
 class Connection:
@@ -84,6 +87,7 @@ class Listener:
             self._sock.close()
             raise
         self.connections: set[Connection] = set()
+        self._refused: dict[Connection, None] = {}
         self._watched: HasFileno | None = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._sock, selectors.EVENT_READ)
@@ -92,10 +96,12 @@ class Listener:
         """Waits for so long at most; takes who is new, returns who has said something."""
         ready = []
         for key, _ in self._selector.select(timeout_s):
-            if isinstance(key.fileobj, Connection):
-                ready.append(key.fileobj)
-            elif key.fileobj is self._sock:
+            if key.fileobj is self._sock:
                 self._accept()
+            elif isinstance(key.fileobj, Connection) and key.fileobj in self._refused:
+                self._let_go(key.fileobj)
+            elif isinstance(key.fileobj, Connection) and key.fileobj in self.connections:
+                ready.append(key.fileobj)
         return ready
 
     def watch(self, other: HasFileno | None) -> None:
@@ -118,6 +124,8 @@ class Listener:
     def close(self) -> None:
         for connection in list(self.connections):
             self.end(connection)
+        for connection in list(self._refused):
+            self._let_go(connection)
         self._selector.close()
         self._sock.close()
         with contextlib.suppress(OSError):
@@ -128,12 +136,22 @@ class Listener:
             sock, _ = self._sock.accept()
             sock.setblocking(False)
             connection = Connection(sock)
-            if len(self.connections) >= MAX_CONNECTIONS:
-                connection.send(control.Refuse("clients", f"{MAX_CONNECTIONS} connections are open already."))
-                connection.close()
-                return
-            self.connections.add(connection)
             self._selector.register(connection, selectors.EVENT_READ)
+            if len(self.connections) < MAX_CONNECTIONS:
+                self.connections.add(connection)
+                return
+            connection.send(control.Refuse("clients", f"{MAX_CONNECTIONS} connections are open already."))
+            self._refused[connection] = None
+            if len(self._refused) > _REFUSED:
+                self._let_go(next(iter(self._refused)))
+
+    def _let_go(self, refused: Connection) -> None:
+        """Closes a connection that was refused, once what it said is read."""
+        del self._refused[refused]
+        self._selector.unregister(refused)
+        with contextlib.suppress(Malformed):
+            refused.receive()
+        refused.close()
 
 
 def malformed(error: Malformed) -> control.Refuse:

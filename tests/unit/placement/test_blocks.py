@@ -48,8 +48,17 @@ def test_a_worker_that_waits_is_named_with_for_whom_and_keeps_nobody_from_being_
 
 
 def test_a_cache_beside_which_no_worker_listens_says_so(world):
+    world.health("a", blocks="no transfer worker listens in its directory")
+    assert blocks_ready(world) == (FALSE, "NotServing", "a: no transfer worker listens in its directory")
+
+
+def test_a_worker_of_which_its_agent_says_nothing_is_unknown(world):
     world.health("a", blocks=None)
-    assert blocks_ready(world) == (FALSE, "NotAnswering", "a: no transfer worker listens in its directory")
+    assert blocks_ready(world) == (
+        UNKNOWN,
+        "NotProbed",
+        "a: nobody could say yet whether its transfer worker serves",
+    )
 
 
 def test_every_worker_that_does_not_serve_is_named(world):

@@ -107,7 +107,7 @@ class HealthKeeper:
             self._pace,
             self._say,
             self._metrics.observe,
-            BlocksQuestion(cache.path, self._evidence).ask,
+            BlocksQuestion(cache.path, self._evidence),
             partial(datetime.now, UTC),
         )
         earlier = self._earlier.pop(key, None)

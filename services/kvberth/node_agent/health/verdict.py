@@ -94,7 +94,7 @@ class Standing:
     blind: bool = False
     """Whether the last look was no evidence: the next one is hardly another."""
     blocks: str | None = None
-    """What its transfer worker said last: why it does not serve; empty: it does; None: there is none."""
+    """What its transfer worker said last: why it does not serve; empty: it does; None: nobody knows."""
 
     @property
     def doubtful(self) -> bool:

@@ -1,11 +1,14 @@
-"""Proves one cache again and again, and at once when something happens to its socket; says what `verdict` decides."""
+"""Proves one cache again and again, and at once when something happens to its socket; says what `verdict` decides.
+
+Meanwhile the transfer worker beside it is asked: what it said last goes with each verdict, and no proof waits for it.
+"""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
+from kvberth.node_agent.health.blocks import BlocksQuestion
 from kvberth.node_agent.health.prober import Prober
 from kvberth.node_agent.health.verdict import (
     Cache,
@@ -46,7 +49,7 @@ class HealthWatcher:
         pace: Pace,
         say: Callable[[CacheHealthV1, str], None],
         observed: Callable[[Observation], None],
-        ask: Callable[[], Coroutine[Any, Any, str | None]],
+        question: BlocksQuestion,
         now: Callable[[], datetime],
     ) -> None:
         self.standing = Standing()
@@ -55,7 +58,7 @@ class HealthWatcher:
         self._pace = pace
         self._say = say
         self._observed = observed
-        self._ask = ask
+        self._question = question
         self._now = now
         self._stir = asyncio.Event()
         self._was_dead = False
@@ -72,6 +75,12 @@ class HealthWatcher:
 
     async def run(self) -> None:
         """Prove until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._question.run(self._pace.period_s, self._heard), name="ask the transfer worker")
+            await asyncio.sleep(0)  # lets it begin: that nobody listens is known at once, and goes with the first proof
+            await self._prove()
+
+    async def _prove(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -79,18 +88,16 @@ class HealthWatcher:
                 self._stir.clear()
                 if self._prober.ended():
                     self.standing = ended(self.standing)
-                self._judge(await self._look())
+                self._judge(await self._probe())
                 await self._pause(began)
         finally:
             await self._prober.aclose()
 
-    async def _look(self) -> Observation:
-        """Prove, and meanwhile ask the transfer worker beside the daemon: neither waits for the other's misses."""
-        async with asyncio.TaskGroup() as group:
-            asked = group.create_task(self._ask(), name="ask the transfer worker")
-            seen = await self._probe()
-        self.standing = replace(self.standing, blocks=asked.result())
-        return seen
+    def _heard(self) -> None:
+        """Let the next proof say the transfer worker's word at once, where the last one said another."""
+        said = self.standing.said
+        if said is not None and said.blocks != self._question.word:
+            self.stir()
 
     async def _probe(self) -> Observation:
         try:
@@ -101,6 +108,7 @@ class HealthWatcher:
 
     def _judge(self, seen: Observation) -> None:
         self._observed(seen)
+        self.standing = replace(self.standing, blocks=self._question.word)
         end = unsaid_end(self._cache, self.standing, seen, closed=self._prober.closed())
         self._was_dead = end is not None
         if end is not None:
