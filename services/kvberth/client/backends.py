@@ -9,7 +9,7 @@ from kvberth.client.tensors import Array, device_of, in_host, is_tensor
 
 
 class Regions(Protocol):
-    """`store` and `load` return when every byte is copied, or raise CopyFailed where the device fails."""
+    """`store` and `load` return when every byte is copied; they and the waits raise CopyFailed where a device fails."""
 
     @property
     def blocks(self) -> int:
@@ -38,6 +38,12 @@ class Regions(Protocol):
 
     def mark(self) -> None:
         """Blocks are about to be offered that the engine may still be computing; returns at once."""
+
+    def wait_marked(self) -> None:
+        """Returns when the engine has computed what it marked: before `store`, and no part of what storing takes."""
+
+    def wait_begun(self) -> None:
+        """Returns when what the calling thread has begun is done: no part of what the `load` that follows takes."""
 
     def store(self, block_ids: Sequence[int], arenas: Sequence[Bytes], places: Sequence[Place]) -> None:
         """Copies blocks into slots."""

@@ -203,7 +203,9 @@ class Client:
         blocks = list(blocks)[: len(found)]
         self._regions.check(blocks)
         with self._desk.using() as (mapping, serial), self._desk.load_running():
-            if mapping is None or serial != found.serial:
+            if mapping is None or serial != found.serial or not blocks:
+                return 0
+            if not self._copying(self._regions.wait_begun):
                 return 0
             right = 0
             begin = time.perf_counter()

@@ -2,7 +2,7 @@
 
 The one module here that imports torch, and only a client whose regions lie on a GPU imports it. A copy is done when the
 event behind it has been reached, which the calling thread waits for, asleep. What the engine had begun on its streams
-before it offered or asked for blocks comes first.
+before it offered or asked for blocks comes first, and is waited for apart: it is no part of what a copy takes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,13 @@ class Lanes(Protocol):
     """In which order copies run, and when they are done."""
 
     def mark(self) -> None:
-        """What the calling thread's stream has begun comes before the next copy out of the regions."""
+        """What the calling thread's stream has begun is what `wait_marked` waits for."""
+
+    def wait_marked(self) -> None:
+        """Returns when all that was marked is done."""
+
+    def wait_begun(self) -> None:
+        """Returns when what the calling thread's stream has begun is done."""
 
     def out(self) -> AbstractContextManager[None]:
         """A block of copies out of the regions; left when all are done."""
@@ -46,12 +52,19 @@ class Streams:
 
     def mark(self) -> None:
         stream = torch.cuda.current_stream(self._device)
-        self._marks[stream.stream_id] = stream.record_event()
+        self._marks[stream.stream_id] = stream.record_event(torch.cuda.Event(blocking=True))
+
+    def wait_marked(self) -> None:
+        for mark in list(self._marks.values()):
+            mark.synchronize()
+
+    def wait_begun(self) -> None:
+        begun = torch.cuda.Event(blocking=True)
+        begun.record(torch.cuda.current_stream(self._device))
+        begun.synchronize()
 
     @contextmanager
     def out(self) -> Iterator[None]:
-        for mark in list(self._marks.values()):
-            self._out.wait_event(mark)
         with self._on(self._out):
             yield
 
@@ -94,7 +107,7 @@ class CudaRegions:
     @classmethod
     def of(cls, arrays: Sequence[Tensor], device: str) -> "CudaRegions":
         """With the streams of a real device."""
-        return cls(arrays, Streams(device), Pinning(_register, _unregister))
+        return cls(arrays, Streams(device), pinning_on(device))
 
     def check(self, block_ids: Sequence[int]) -> None:
         """Raises IndexError where there is no such block."""
@@ -116,8 +129,18 @@ class CudaRegions:
         with _failing():
             self._lanes.mark()
 
+    def wait_marked(self) -> None:
+        """Returns when the engine has computed what it marked; raises CopyFailed."""
+        with _failing():
+            self._lanes.wait_marked()
+
+    def wait_begun(self) -> None:
+        """Returns when what the calling thread's stream has begun is done; raises CopyFailed."""
+        with _failing():
+            self._lanes.wait_begun()
+
     def store(self, block_ids: Sequence[int], arenas: Sequence[Bytes], places: Sequence[Place]) -> None:
-        """Copies blocks into slots; raises CopyFailed."""
+        """Copies blocks into slots, after `wait_marked`; raises CopyFailed."""
         with _failing(), self._lanes.out():
             for inside, slot in self._pairs(block_ids, arenas, places):
                 slot.copy_(inside, non_blocking=True)
@@ -159,11 +182,16 @@ def _failing() -> Iterator[None]:
         raise CopyFailed(f"the GPU's copies have failed ({str(error).splitlines()[0]})") from None
 
 
-def _register(address: int, size: int) -> None:
-    with _failing():
-        torch.cuda.check_error(int(torch.cuda.cudart().cudaHostRegister(address, size, _PORTABLE)))
+def pinning_on(device: str) -> Pinning:
+    """By a real device, which is not the client's thread's own: else each rank would have a context on GPU 0."""
+    on = torch.device(device)
 
+    def register(address: int, size: int) -> None:
+        with _failing(), torch.cuda.device(on):
+            torch.cuda.check_error(int(torch.cuda.cudart().cudaHostRegister(address, size, _PORTABLE)))
 
-def _unregister(address: int) -> None:
-    with _failing():
-        torch.cuda.check_error(int(torch.cuda.cudart().cudaHostUnregister(address)))
+    def unregister(address: int) -> None:
+        with _failing(), torch.cuda.device(on):
+            torch.cuda.check_error(int(torch.cuda.cudart().cudaHostUnregister(address)))
+
+    return Pinning(register, unregister)

@@ -226,6 +226,7 @@ class EngineHalf:
         mapping, length = link.mapping, self._regions.block_bytes
         jobs = [job for job, _ in group]
         self._flying.update((grant.grant, (job, grant)) for job, grant in group)
+        self._regions.wait_marked()
         places = [mapping.place_of(grant.slot, link.layout.slot_bytes) for _, grant in group]
         if mapping.memory.ended:
             return True  # the next step settles what flies

@@ -67,6 +67,12 @@ class HostRegions:
     def mark(self) -> None:
         """What an engine wrote into host memory is there."""
 
+    def wait_marked(self) -> None:
+        """There is nothing to wait for."""
+
+    def wait_begun(self) -> None:
+        """There is nothing to wait for."""
+
     def check(self, block_ids: Sequence[int]) -> None:
         """Raises IndexError where there is no such block."""
         for block in block_ids:

@@ -6,6 +6,7 @@ And after a copy that failed nothing stays mapped and locked.
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from kvberth.store.errors import CopyFailed
 from kvberth.store.layout import pages, slots
 from kvberth.store.layout.geometry import PAGE
 from kvberth.store.layout.rings import Grant
+from kvberth.store.layout.slots import SlotState
 from kvberth.store.layout.superblock import Checksum, Superblock
 from kvberth.store.locks import is_held, lock_path
 from kvberth.store.memory import StoreMemory
@@ -56,7 +58,7 @@ def mapping(tmp_path: Path, store: tuple[StoreMemory, int]) -> Mapping:
 def link(mapping: Mapping) -> Iterator[Link]:
     here, there = socket.socketpair()
     here.setblocking(False)
-    with there:
+    with here, there:
         yield Link(here, Layout(1, PAGE, 1), mapping)
 
 
@@ -83,6 +85,28 @@ class FailingRegions(HostRegions):
         for _, slot in super()._pairs(block_ids, arenas, places):
             raise self._kind(f"{slot[:0].size} bytes were copied")
         yield from ()
+
+
+class BusyRegions(HostRegions):
+    """Those of a device that computes for ten seconds before it copies, by the clock `now`."""
+
+    def __init__(self) -> None:
+        super().__init__([np.zeros((8, PAGE), dtype=np.uint8)])
+        self.now = 0.0
+
+    def wait_marked(self) -> None:
+        self.now += 10.0
+
+    def wait_begun(self) -> None:
+        self.now += 10.0
+
+    def store(self, block_ids: Sequence[int], arenas: Sequence[Bytes], places: Sequence[Place]) -> None:
+        super().store(block_ids, arenas, places)
+        self.now += 0.5
+
+    def load(self, block_ids: Sequence[int], arenas: Sequence[Bytes], places: Sequence[Place]) -> None:
+        super().load(block_ids, arenas, places)
+        self.now += 0.25
 
 
 def connected(directory: Path, regions: HostRegions, link: Link) -> EngineHalf:
@@ -140,3 +164,31 @@ def test_a_load_that_fails_leaves_nothing_mapped_and_locked(
         client._half._thread.join(10)
         assert client.why == "0 bytes were copied"
         assert not is_held(lock_path(tmp_path, EPOCH, CLIENT))
+
+
+def test_what_an_engine_still_computes_is_no_part_of_what_storing_takes(
+    tmp_path: Path, link: Link, worker: WorkerRings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regions = BusyRegions()
+    half = connected(tmp_path, regions, link)
+    monkeypatch.setattr(time, "perf_counter", lambda: regions.now)
+    worker.grant([Grant(1, 0, 1)])
+    half._desk.offer([key_of(1)], [0], 0, 10**10)
+    assert half._turn(link)
+    assert (regions.now, half._desk.governor._storing.value) == (10.5, 0.5)
+    half._settle_flying(Outcome.NO_CACHE)
+    assert half._desk.detach() is None
+
+
+def test_what_an_engine_still_computes_is_no_part_of_what_loading_takes(
+    tmp_path: Path, store: tuple[StoreMemory, int], mapping: Mapping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regions = BusyRegions()
+    for word, value in ((slots.STATE, SlotState.PUBLISHED), (slots.GENERATION, 2)):
+        store[0].set_word(0, word, value)
+    with Client(tmp_path, [np.zeros((8, PAGE), dtype=np.uint8)], {"model": "m"}) as client:
+        client._desk.attach(mapping)
+        monkeypatch.setattr(client, "_regions", regions)
+        monkeypatch.setattr(time, "perf_counter", lambda: regions.now)
+        assert client.load(Found((Hit(key_of(1), 0, 2, PAGE, PAGE, 0),), client._desk.serial), [0]) == 1
+        assert (regions.now, client._desk.governor._loading.value) == (10.25, 0.25)

@@ -107,6 +107,14 @@ class Recorded:
         self.said.append("mark")
         self._fail("mark")
 
+    def wait_marked(self):
+        self.said.append("wait_marked")
+        self._fail("wait_marked")
+
+    def wait_begun(self):
+        self.said.append("wait_begun")
+        self._fail("wait_begun")
+
     @contextmanager
     def out(self):
         self.said.append("out")
@@ -205,10 +213,11 @@ def test_arenas_are_pinned_while_idle_and_let_go_before_they_are_unmapped(torch,
 
 
 @needs_torch
-@pytest.mark.parametrize("where", ["mark", "out", "into"])
+@pytest.mark.parametrize("where", ["mark", "wait_marked", "wait_begun", "out", "into"])
 def test_a_device_that_fails_is_one_word_in_one_line(torch, on_gpu, where):
     regions, mapped = on_gpu(whole(torch, torch.float16), Recorded(where)), Mapped()
     steps = {"mark": regions.mark, "out": lambda: regions.store([0], mapped.arenas, [Place(0, 0)])}
+    steps |= {"wait_marked": regions.wait_marked, "wait_begun": regions.wait_begun}
     steps["into"] = lambda: regions.load([0], mapped.arenas, [Place(0, 0)])
     with pytest.raises(
         CopyFailed, match=r"copies have failed \(CUDA error: an illegal memory access was encountered\)$"
@@ -221,3 +230,41 @@ def test_a_block_that_is_not_there_is_refused_on_a_gpu_too(torch, on_gpu):
     regions = on_gpu(whole(torch, torch.float16))
     with pytest.raises(IndexError, match="there is no block 6, the regions have 6"):
         regions.check([5, 6])
+
+
+class Runtime:
+    """The CUDA runtime, as far as it is called by its own names; says on which device, and that all went well."""
+
+    def __init__(self, torch, monkeypatch):
+        self.device, self.said = 0, []
+        for name, stand_in in {"device": self._on, "cudart": lambda: self, "check_error": self._check}.items():
+            monkeypatch.setattr(torch.cuda, name, stand_in)
+
+    def cudaHostRegister(self, address, size, flags):  # noqa: N802 -- the runtime's name
+        self.said.append(("register", self.device, address, size, flags))
+        return 0
+
+    def cudaHostUnregister(self, address):  # noqa: N802 -- the runtime's name
+        self.said.append(("unregister", self.device, address))
+        return 0
+
+    @contextmanager
+    def _on(self, device):
+        before, self.device = self.device, device.index
+        yield
+        self.device = before
+
+    def _check(self, code):
+        assert code == 0
+
+
+@needs_torch
+def test_memory_is_pinned_on_the_device_of_the_regions_and_no_context_is_made_on_another(torch, monkeypatch):
+    runtime = Runtime(torch, monkeypatch)
+    cuda = importlib.import_module("kvberth.client.cuda")
+    pinning = cuda.pinning_on("cuda:3")
+    pinning.begin([(0, 4096)])
+    assert pinning.step()
+    pinning.end()
+    assert runtime.said == [("register", 3, 0, 4096, 1), ("unregister", 3, 0)]
+    assert runtime.device == 0
