@@ -11,6 +11,7 @@ from typing import Protocol
 
 import torch
 
+from kvberth.client.captures import beside_captures
 from kvberth.client.copies import Piece, Shape, pieces
 from kvberth.client.host import Bytes, Place
 from kvberth.client.mapping import Mapping
@@ -55,13 +56,15 @@ class Streams:
         self._marks[stream.stream_id] = stream.record_event(torch.cuda.Event(blocking=True))
 
     def wait_marked(self) -> None:
-        for mark in list(self._marks.values()):
-            mark.synchronize()
+        with beside_captures():
+            for mark in list(self._marks.values()):
+                mark.synchronize()
 
     def wait_begun(self) -> None:
         begun = torch.cuda.Event(blocking=True)
-        begun.record(torch.cuda.current_stream(self._device))
-        begun.synchronize()
+        with beside_captures():
+            begun.record(torch.cuda.current_stream(self._device))
+            begun.synchronize()
 
     @contextmanager
     def out(self) -> Iterator[None]:
@@ -77,7 +80,7 @@ class Streams:
     @contextmanager
     def _on(self, stream: torch.cuda.Stream) -> Iterator[None]:
         done = torch.cuda.Event(blocking=True)
-        with torch.cuda.device(self._device), torch.cuda.stream(stream):
+        with beside_captures(), torch.cuda.device(self._device), torch.cuda.stream(stream):
             try:
                 yield
             finally:  # also after a failure: what was begun must have ended before anything is unmapped
@@ -187,11 +190,11 @@ def pinning_on(device: str) -> Pinning:
     on = torch.device(device)
 
     def register(address: int, size: int) -> None:
-        with _failing(), torch.cuda.device(on):
+        with _failing(), beside_captures(), torch.cuda.device(on):
             torch.cuda.check_error(int(torch.cuda.cudart().cudaHostRegister(address, size, _PORTABLE)))
 
     def unregister(address: int) -> None:
-        with _failing(), torch.cuda.device(on):
+        with _failing(), beside_captures(), torch.cuda.device(on):
             torch.cuda.check_error(int(torch.cuda.cudart().cudaHostUnregister(address)))
 
     return Pinning(register, unregister)

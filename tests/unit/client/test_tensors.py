@@ -7,7 +7,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from kvberth.client import captures
 from kvberth.client.backends import regions_of
+from kvberth.client.captures import RELAXED
 from kvberth.client.host import HostRegions, Place
 from kvberth.store.errors import CopyFailed
 
@@ -236,16 +238,17 @@ class Runtime:
     """The CUDA runtime, as far as it is called by its own names; says on which device, and that all went well."""
 
     def __init__(self, torch, monkeypatch):
-        self.device, self.said = 0, []
+        self.device, self.capture_mode, self.said = 0, 0, []
+        monkeypatch.setattr(captures, "_exchange", lambda: self._exchange)
         for name, stand_in in {"device": self._on, "cudart": lambda: self, "check_error": self._check}.items():
             monkeypatch.setattr(torch.cuda, name, stand_in)
 
     def cudaHostRegister(self, address, size, flags):  # noqa: N802 -- the runtime's name
-        self.said.append(("register", self.device, address, size, flags))
+        self.said.append(("register", self.device, self.capture_mode, address, size, flags))
         return 0
 
     def cudaHostUnregister(self, address):  # noqa: N802 -- the runtime's name
-        self.said.append(("unregister", self.device, address))
+        self.said.append(("unregister", self.device, self.capture_mode, address))
         return 0
 
     @contextmanager
@@ -254,17 +257,21 @@ class Runtime:
         yield
         self.device = before
 
+    def _exchange(self, pointer):
+        self.capture_mode, pointer._obj.value = pointer._obj.value, self.capture_mode
+        return 0
+
     def _check(self, code):
         assert code == 0
 
 
 @needs_torch
-def test_memory_is_pinned_on_the_device_of_the_regions_and_no_context_is_made_on_another(torch, monkeypatch):
+def test_memory_is_pinned_on_the_device_of_the_regions_beside_what_the_engine_captures(torch, monkeypatch):
     runtime = Runtime(torch, monkeypatch)
     cuda = importlib.import_module("kvberth.client.cuda")
     pinning = cuda.pinning_on("cuda:3")
     pinning.begin([(0, 4096)])
     assert pinning.step()
     pinning.end()
-    assert runtime.said == [("register", 3, 0, 4096, 1), ("unregister", 3, 0)]
-    assert runtime.device == 0
+    assert runtime.said == [("register", 3, RELAXED, 0, 4096, 1), ("unregister", 3, RELAXED, 0)]
+    assert (runtime.device, runtime.capture_mode) == (0, 0)
