@@ -188,7 +188,7 @@ class Store(RuleBasedStateMachine):
     @rule(numbers=st.lists(numbers, max_size=8))
     def lease_shards(self, numbers: list[int]) -> None:
         keys = [self.key(number, SHARDED) for number in numbers]
-        hits = self.reader.lookup_blocks(keys, 2)
+        hits = self.reader.lookup_blocks(keys, Part(0, 2))
         assert [hit.key for hit in hits[::2]] == [hit.key for hit in hits[1::2]] == keys[: len(hits) // 2]
         assert {hit.slot_bytes // PAGE for hit in hits[1::2]} <= {SLOT_PAGES[SHARDS[1]]}
         assert self.live >= set(keys[: len(hits) // 2])

@@ -168,7 +168,8 @@ class Client:
                     if self._part.shards == 1:
                         hits = mapping.reader.lookup(stored)
                     else:
-                        hits = mapping.reader.lookup_blocks(stored, self._part.shards)
+                        own = self._layout if self._regions.regions else 0
+                        hits = mapping.reader.lookup_blocks(stored, self._part, own)
                 except EpochEnded:
                     return Found(shards=self._part.shards)
                 self._desk.write_leased(mapping)

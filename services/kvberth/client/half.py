@@ -8,6 +8,8 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from kvberth.client.backends import Regions
@@ -259,12 +261,15 @@ class EngineHalf:
             return []
         size = self._group_size(link.layout.slot_bytes)
         jobs = self._desk.take(min(size, link.mapping.rings.room(), len(held)))
+        reader, part, layout = link.mapping.reader, self._who.part, link.layout.layout
+        present: Callable[[bytes], bool]
+        present = reader.present if part.shards == 1 else partial(reader.present_shard, part=part, layout=layout)
         group: list[tuple[Job, Grant]] = []
         over: list[tuple[Job, Outcome]] = []
         for job in jobs:
             if job.deadline_ns <= now:
                 over.append((job, Outcome.EXPIRED))
-            elif link.mapping.reader.present(job.key):
+            elif present(job.key):
                 over.append((job, Outcome.PRESENT))
             else:
                 group.append((job, held.popleft().grant))

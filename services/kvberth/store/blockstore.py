@@ -150,22 +150,26 @@ class BlockStore:
     ) -> Outcome | None:
         """The same for one shard of a block. None: it waits for the others.
 
-        Where the block waits no longer (`joiner.waits`) the outcome is the word on all of its shards.
+        Where the block waits no longer (`joiner.waits`) the outcome is the word on all of its shards. One that is
+        there with this shard in another layout is taken out.
         """
         self.memory.check_epoch()
         held = self._of(slot, generation, holder)
         if held is None:
             return Outcome.EXPIRED
-        why = None
+        why = live = None
         if held.state is SlotState.QUARANTINED or held.deadline_ns <= self._clock():
             why = Outcome.EXPIRED
         elif len(key) != KEY_BYTES or not 0 < length <= self._book.slot_bytes(slot):
             why = Outcome.LAYOUT
-        elif self.contains(key):
+        elif (live := self._live(key)) is not None and not self.joiner.cut_otherwise(live.slot, slot, part):
+            self._touch([live.slot])
             why = Outcome.PRESENT
         if why is not None:
             self._release(slot)
             return why
+        if live is not None:
+            self._end([live.slot], "removed")
         del self._held[slot]
         return self.joiner.join(slot, key, length, part)
 
@@ -179,11 +183,8 @@ class BlockStore:
     def expire(self) -> int:
         """Quarantines the grants whose time has ended: a paused process may still write there. Returns how many."""
         now = self._clock()
-        late = [
-            (slot, held)
-            for slot, held in self._held.items()
-            if held.state is SlotState.GRANTED and held.deadline_ns <= now
-        ]
+        granted = [(slot, held) for slot, held in self._held.items() if held.state is SlotState.GRANTED]
+        late = [(slot, held) for slot, held in granted if held.deadline_ns <= now]
         for slot, held in late:
             self._book.move(slot, SlotState.GRANTED, SlotState.QUARANTINED)
             self._held[slot] = held._replace(state=SlotState.QUARANTINED)

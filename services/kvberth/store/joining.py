@@ -59,6 +59,11 @@ class Joiner:
         gathering = self.shards.waiting.get(key)
         return gathering is not None and slot in gathering.slots.values()
 
+    def cut_otherwise(self, first: int, slot: int, part: Part) -> bool:
+        """Whether the block that begins at `first` holds this shard in another layout than this slot has."""
+        block, word = self.shards.of(first), self._memory.word
+        return len(block) == part.shards and word(block[part.shard], slots.LAYOUT) != word(slot, slots.LAYOUT)
+
     def late(self) -> list[bytes]:
         """The blocks whose missing shards have not come in time: `drop` them."""
         return self.shards.late(self._clock()) if self.shards.waiting else []

@@ -59,9 +59,13 @@ class Admission:
         least = sum(_least(member.slot_bytes) for member in self._members.values())
         return least + _least(slot_bytes) + elsewhere <= self.budget
 
-    def enter(self, client: bytes, slot_bytes: int, weight: int = 1) -> None:
-        """Who leases for several others has their weight; slots of 0 bytes: it only reads."""
-        self._members[client] = _Member(slot_bytes, weight)
+    def enter(self, client: bytes, slot_bytes: int) -> None:
+        """Slots of 0 bytes: it only reads."""
+        self._members[client] = _Member(slot_bytes)
+
+    def weigh(self, client: bytes, weight: int) -> None:
+        """Who leases for several others has their weight from the next `divide` on."""
+        self._members[client] = replace(self._members[client], weight=weight)
 
     def leave(self, client: bytes) -> None:
         self._members.pop(client, None)

@@ -15,7 +15,7 @@ from kvberth.store.shards import WHOLE, Part
 from kvberth.transfer_worker.admission import Quota, Use
 
 _MOST = 1 << 48
-"""No client offers so many blocks in its life, nor lets so many bytes wait: whoever says so writes nonsense."""
+"""No client offers so many blocks in its life: whoever says so writes nonsense."""
 
 
 @dataclass(slots=True)
@@ -49,16 +49,21 @@ class Member:
 
     @property
     def queued_bytes(self) -> int:
-        return int(self.rings.page[pages.QUEUED])
+        """Bytes that wait by its word, as far as it was ever told that they may."""
+        return min(int(self.rings.page[pages.QUEUED]), int(self.rings.mirror[pages.MOST_QUEUED]))
 
     def use(self, quota: Quota, budget: int) -> Use:
         """What it uses, by its words; raises Malformed where they cannot be.
 
         More than the budget may wait where an earlier worker had a larger one: it goes with its time.
         """
-        queued, obeyed = self.queued_bytes, int(self.rings.page[pages.QUOTA_SEEN])
-        if queued >= _MOST or obeyed > quota.number:
-            raise Malformed(f"it says that {queued} bytes wait under quota {obeyed}, which is at most {quota.number}")
+        queued, obeyed = int(self.rings.page[pages.QUEUED]), int(self.rings.page[pages.QUOTA_SEEN])
+        most = int(self.rings.mirror[pages.MOST_QUEUED])
+        if queued > most or obeyed > quota.number:
+            raise Malformed(
+                f"it says that {queued} bytes wait under quota {obeyed}; it was never told more than {most} bytes and"
+                f" quota {quota.number}"
+            )
         return Use(obeyed, min(queued, budget), self.held_bytes)
 
     def may_wait(self, budget: int) -> int:
@@ -68,6 +73,7 @@ class Member:
     def tell(self, quota: Quota) -> None:
         """Writes its quota, the number last."""
         mirror = self.rings.mirror
+        mirror[pages.MOST_QUEUED] = max(quota.queued, mirror[pages.MOST_QUEUED])
         mirror[pages.QUEUE_BYTES], mirror[pages.GRANT_BYTES] = quota.queued, quota.granted
         mirror[pages.LEASE_BYTES] = quota.leased
         mirror[pages.QUOTA] = quota.number

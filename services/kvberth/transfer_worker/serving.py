@@ -27,7 +27,7 @@ from kvberth.transfer_worker.answers import Answer, Answers
 from kvberth.transfer_worker.member import Directory, Member
 from kvberth.transfer_worker.moment import Counted
 from kvberth.transfer_worker.parts import Parts
-from kvberth.transfer_worker.ranks import complaint
+from kvberth.transfer_worker.ranks import conflict, missing, weight
 from kvberth.transfer_worker.scrubber import Scrubber
 
 BUSY_NS = 5_000_000_000
@@ -130,15 +130,13 @@ class Serving:
             raise Malformed("a client registers that is registered already: a new hello comes first")
         if not is_held(lock_path(self._settings.directory, self.epoch, client)):
             return self.refuse("denied", "A client holds the lock on its file in clients/ before it registers.")
-        why = complaint(
-            asked,
-            [each.asked for each in self.members.values() if each is not member and each.asked],
-            self.memory.geometry.clients,
-        )
-        member.asked = asked
+        others = [each.asked for each in self.members.values() if each is not member and each.asked]
+        why = conflict(asked, others, self.memory.geometry.clients)
+        member.asked = None if why else asked
+        why = why or missing(asked, others)
         if why is not None:
             return self.refuse("layout", why)
-        return self._let_in(member, asked) if asked.regions else self._let_read(member, asked)
+        return self._let_in(member, asked) if asked.regions else self._let_read(member)
 
     def done(self, client: bytes, done: Done) -> None:
         """Slots that a client will not write into any more; what is not its own, or of nobody, is passed over."""
@@ -179,10 +177,10 @@ class Serving:
         self._refill(member)
         return Layout(layout, slot_bytes, member.session)
 
-    def _let_read(self, member: Member, asked: Register) -> Layout:
+    def _let_read(self, member: Member) -> Layout:
         """A client that copies nothing: it leases all shards of what it finds, and its quotas let nothing in."""
         member.layout, member.slot_bytes, member.registered, member.part = 0, 1, True, WHOLE
-        self.admission.enter(member.client, 0, asked.shards)
+        self.admission.enter(member.client, 0)
         self.divide()
         return Layout(0, member.slot_bytes, member.session)
 
@@ -223,7 +221,11 @@ class Serving:
     def divide(self) -> list[tuple[bytes, Malformed]]:
         """Gives quotas anew; returns who said nonsense."""
         uses, bad = {}, []
-        for member in self._registered():
+        registered = self._registered()
+        copying = [member.asked for member in registered if member.layout and member.asked]
+        for member in registered:
+            if not member.layout and member.asked:
+                self.admission.weigh(member.client, weight(member.asked, copying))
             quota = self.admission.quota(member.client)
             try:
                 uses[member.client] = member.use(quota, self.admission.budget)

@@ -2,7 +2,7 @@
 
 Its blocks are 64 KiB in two regions, one for keys and one for values, as paged attention has them. Each source is
 overwritten as soon as its ticket is released. With `SHARD` and `SHARDS` it is one rank of several, each of which has
-smaller blocks than the one before; with `SHARDS` alone it is their scheduler.
+smaller blocks than the one before, or such as `CUT` says; with `SHARDS` alone it is their scheduler.
 """
 
 import json
@@ -23,7 +23,7 @@ from support.transfer_worker import BLOCK
 BLOCKS = 128
 AT_ONCE = 16
 SHARD, SHARDS = os.environ.get("SHARD"), int(os.environ.get("SHARDS", "1"))
-SIZE = BLOCK >> int(SHARD or 0)
+SIZE = BLOCK >> int(os.environ.get("CUT", SHARD or 0))
 HALF = SIZE // 2
 
 

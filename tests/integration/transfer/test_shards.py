@@ -138,6 +138,29 @@ async def test_where_one_rank_fails_nothing_is_found_and_nothing_is_left(
                 await adds_up(worker)
 
 
+async def test_ranks_that_cut_the_blocks_otherwise_than_those_before_them_find_none_and_store_theirs(
+    daemon: RunningVineyardd, directory: Path
+) -> None:
+    async with (
+        running_worker(directory, KVBERTH_SHARD_WAIT_S="30") as worker,
+        running_engine(directory, SHARDS="2") as scheduler,
+    ):
+        await scheduler.tell("connect")
+        async with running_ranks(directory) as ranks:
+            await connect(ranks)
+            assert await both(ranks, "put", 0, 8) == [{"STORED": 8}] * 2
+        async with (
+            running_engine(directory, SHARD="0", SHARDS="2", CUT="1") as one,
+            running_engine(directory, SHARD="1", SHARDS="2", CUT="0") as two,
+        ):
+            ranks = one, two
+            await connect(ranks)
+            assert await both(ranks, "get", 0, 8) == [{"found": 0, "right": 0, "wrong": 0}] * 2
+            assert await both(ranks, "put", 0, 8) == [{"STORED": 8}] * 2
+            assert await loads(scheduler, ranks, 0, 8) == 8
+            await adds_up(worker)
+
+
 async def waiting(worker: RunningWorker) -> bool:
     return await worker.metric("kvberth_store_slots_bytes.committed") > 0
 

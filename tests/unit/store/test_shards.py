@@ -72,7 +72,7 @@ def put(store: BlockStore, *numbers: int) -> list[Outcome | None]:
 
 
 def found(reader: ShardReader, *numbers: int) -> list[Hit]:
-    return reader.lookup_blocks([key_of(number) for number in numbers], SHARDS)
+    return reader.lookup_blocks([key_of(number) for number in numbers], Part(0, SHARDS))
 
 
 def adds_up(store: BlockStore) -> None:
@@ -105,6 +105,32 @@ def test_a_block_is_found_when_the_last_shard_is_there_whatever_the_order(
         assert reader.copy(hit, into)
         assert bytes(into) == bytes_of(1, shard)
     assert store.held_bytes == 0
+    adds_up(store)
+
+
+def test_a_block_that_ranks_had_cut_otherwise_is_no_hit_for_their_successors_and_gives_way_to_theirs(
+    store: BlockStore, reader: ShardReader, clock: Clock
+) -> None:
+    put(store, 1, 2)
+    last, layout = Part(2, SHARDS), LAYOUTS[0]
+    stale = [key_of(1), key_of(2)]
+    assert len(reader.lookup_blocks(stale, last, LAYOUTS[2])) == 2 * SHARDS
+    assert reader.present_shard(key_of(1), last, LAYOUTS[2])
+    other = ShardReader(store.memory, client=1, clock=clock)
+    assert other.lookup_blocks(stale, last, layout) == []
+    assert other.leased_bytes == 0
+    assert not other.present_shard(key_of(1), last, layout)
+    assert not other.present_shard(key_of(3), last, layout)
+    for shard in (2, 0, 1):  # now the last shard is as small as the others
+        part, key = Part(shard, SHARDS), key_of(1)
+        [(slot, generation, _)] = store.grant_some(layout, RANKS[shard], 10**10, 1, part)
+        store.memory.data(slot, PAGE, PAGE)[:] = bytes_of(1, 0)
+        outcome = store.commit_part(slot, generation, RANKS[shard], key, PAGE, part)
+        assert outcome is (Outcome.STORED if shard == 1 else None)
+    assert [hit.length for hit in other.lookup_blocks(stale, last, layout)] == [PAGE] * SHARDS
+    assert other.present_shard(key_of(1), last, layout)
+    assert in_state(store, SlotState.DYING) == SHARDS, "somebody reads the one that gave way"
+    assert len(reader.lookup_blocks([key_of(2)], last, LAYOUTS[2])) == SHARDS
     adds_up(store)
 
 

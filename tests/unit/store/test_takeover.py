@@ -108,7 +108,7 @@ class DayOfShards(Day):
         store.drop_holder(CLIENT)  # the grant that the worker was killed in, of which nobody heard
         reader = ShardReader(self.memory, client=0)
         for key in self.stored:
-            hits = reader.lookup_blocks([key], 2)
+            hits = reader.lookup_blocks([key], Part(0, 2))
             assert [hit.length for hit in hits] == [PAGE, PAGE]
             for hit in hits:
                 reader.release(hit)

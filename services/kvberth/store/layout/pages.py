@@ -17,8 +17,11 @@ OUTCOME_WORDS = 32
 
 # --- its mirror: the worker's words -----------------------------------------------------------------------------------
 
-SESSION, COMMIT_HEAD, GRANT_TAIL, RECEIPT_TAIL, QUOTA, QUEUE_BYTES, GRANT_BYTES, LEASE_BYTES, FULL = range(9)
-"""The worker's session; ring positions; the quota's number (written last) and its three amounts; no slot to be had."""
+(
+    SESSION, COMMIT_HEAD, GRANT_TAIL, RECEIPT_TAIL, QUOTA, QUEUE_BYTES, GRANT_BYTES, LEASE_BYTES, FULL, MOST_QUEUED,
+) = range(10)  # fmt: skip
+"""The worker's session; ring positions; the quota's number (written last) and its three amounts; no slot to be had; the
+most that may ever have waited by the quotas of this client's life."""
 
 # --- the directory of clients: the worker's words, 128 bytes each -----------------------------------------------------
 
