@@ -219,10 +219,7 @@ class BlockStore:
     def contains(self, key: bytes) -> bool:
         """Whether the block is published; being asked for makes it young."""
         entry = self._live(key)
-        if entry is None:
-            return False
-        self._touch([entry.slot])
-        return True
+        return entry is not None and self._touch([entry.slot]) > 0
 
     def remove(self, keys: Iterable[bytes]) -> int:
         """Takes blocks out, whoever reads them; returns how many were there."""
