@@ -52,7 +52,10 @@ def _goes_on(last: Piece, piece: Piece) -> bool:
     )  # fmt: skip
 
 
-def portions(total: int, most: int) -> Iterator[tuple[int, int]]:
-    """(start, length) of parts that together are `total` bytes, each of `most` at most."""
-    for start in range(0, total, most):
-        yield start, min(most, total - start)
+def parts(address: int, total: int, unit: int) -> Iterator[tuple[int, int]]:
+    """(start, length) of parts that together are the `total` bytes from there on; each ends at a multiple of `unit`."""
+    start = 0
+    while start < total:
+        length = min(unit - (address + start) % unit, total - start)
+        yield start, length
+        start += length

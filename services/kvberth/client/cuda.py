@@ -12,10 +12,10 @@ from typing import Protocol
 import torch
 
 from kvberth.client.captures import beside_captures
-from kvberth.client.copies import Piece, Shape, pieces
+from kvberth.client.copies import Shape, parts, pieces
 from kvberth.client.host import Bytes, Place
 from kvberth.client.mapping import Mapping
-from kvberth.client.pinning import Pinning
+from kvberth.client.pinning import PIECE_BYTES, Pinning
 from kvberth.client.tensors import Tensor, in_rows
 from kvberth.store.errors import CopyFailed
 
@@ -160,10 +160,10 @@ class CudaRegions:
         """The pieces in the regions and in the slots. No view of an arena outlives the call."""
         hosts = {place.arena: torch.from_numpy(arenas[place.arena]) for place in places}
         for piece in pieces(self._shapes, block_ids, places):
-            yield self._inside(piece), hosts[piece.arena][piece.offset : piece.offset + piece.bytes]
-
-    def _inside(self, piece: Piece) -> torch.Tensor:
-        return self._bytes[piece.region][piece.start : piece.start + piece.bytes]
+            region, host = self._bytes[piece.region], hosts[piece.arena]
+            for start, size in parts(host.data_ptr() + piece.offset, piece.bytes, PIECE_BYTES):
+                inside, slot = piece.start + start, piece.offset + start
+                yield region[inside : inside + size], host[slot : slot + size]
 
 
 def _shape(tensor: torch.Tensor) -> Shape:

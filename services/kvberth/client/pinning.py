@@ -1,18 +1,19 @@
 """Pins the arenas that are mapped, piece by piece, so that a GPU copies to and from them directly. Knows no GPU itself.
 
-Copies into memory that is not pinned yet are slower and right all the same. What was pinned is let go before it is
-unmapped, whatever else fails.
+Copies into memory that is not pinned yet are slower and right all the same, where none spans two pieces. What was
+pinned is let go before it is unmapped, whatever else fails.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from kvberth.client.copies import portions
+from kvberth.client.copies import parts
 from kvberth.store.errors import StoreError
 
 PIECE_BYTES = 64 << 20
-"""In one call, for which the client's thread does nothing else: some ten milliseconds."""
+"""In one call, for which the client's thread does nothing else: some ten milliseconds. Pieces end at addresses that are
+multiples of it, and so must copies: the driver refuses one that spans memory that is pinned and memory that is not."""
 PAGE = 4096
 
 _log = logging.getLogger(__name__)  # an engine has no other
@@ -33,7 +34,7 @@ class Pinning:
         """Let these (address, bytes) be pinned, a piece with each `step`."""
         self.complaint = None
         for first, size in whole_pages(ranges):
-            self._waiting.extend((first + start, length) for start, length in portions(size, PIECE_BYTES))
+            self._waiting.extend((first + start, length) for start, length in parts(first, size, PIECE_BYTES))
 
     def step(self) -> bool:
         """Pins the next piece; False: there is none. Where the driver refuses, it is said, and the rest stays so."""

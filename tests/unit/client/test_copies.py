@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvberth.client.copies import Piece, Shape, pieces, portions
+from kvberth.client.copies import Piece, Shape, parts, pieces
 from kvberth.client.host import HostRegions, Place
 
 BLOCKS, SLOT = 9, 96
@@ -38,7 +38,9 @@ def test_blocks_that_follow_each_other_on_both_sides_are_one_piece() -> None:
     assert len(pieces([Shape(64, 64)], [2, 3], [Place(0, 0), Place(1, 64)])) == 2
 
 
-def test_portions_cover_a_whole() -> None:
-    assert list(portions(10, 4)) == [(0, 4), (4, 4), (8, 2)]
-    assert list(portions(8, 4)) == [(0, 4), (4, 4)]
-    assert list(portions(0, 4)) == []
+def test_parts_cover_a_whole_and_end_where_the_address_is_a_multiple() -> None:
+    assert list(parts(8, 10, 4)) == [(0, 4), (4, 4), (8, 2)]
+    assert list(parts(0, 8, 4)) == [(0, 4), (4, 4)]
+    assert list(parts(6, 10, 4)) == [(0, 2), (2, 4), (6, 4)]
+    assert list(parts(5, 2, 4)) == [(0, 2)]
+    assert list(parts(5, 0, 4)) == []

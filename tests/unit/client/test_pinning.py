@@ -43,6 +43,16 @@ def test_memory_is_pinned_piece_by_piece_and_let_go_in_the_opposite_order() -> N
     assert driver.asked[3:] == [("unregister", at) for at in reversed(starts)]
 
 
+def test_pieces_end_at_multiples_of_their_size_wherever_an_arena_begins() -> None:
+    driver = Driver()
+    made = Pinning(driver.register, driver.unregister)
+    made.begin([(PIECE_BYTES - MIB + 64, PIECE_BYTES)])
+    while made.step():
+        pass
+    first, size = PIECE_BYTES - MIB, PIECE_BYTES - MIB + pinning.PAGE
+    assert driver.asked == [("register", first, MIB), ("register", PIECE_BYTES, size)]
+
+
 def test_where_the_driver_refuses_the_rest_stays_unpinned_and_it_is_said() -> None:
     driver = Driver(PIECE_BYTES)
     made = pinned(driver)

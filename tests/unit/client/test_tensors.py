@@ -189,6 +189,20 @@ def test_the_back_end_of_gpus_moves_the_same_bytes(torch, on_gpu, layout):
 
 
 @needs_torch
+def test_no_copy_spans_two_pieces_of_memory_that_are_pinned_apart(torch, on_gpu, monkeypatch):
+    cuda = importlib.import_module("kvberth.client.cuda")
+    monkeypatch.setattr(cuda, "PIECE_BYTES", 4096)
+    arrays, mapped, other = whole(torch, torch.bfloat16), Mapped(), Mapped()
+    regions, places = on_gpu(arrays), [Place(1, 1000 + 1024 * at) for at in range(5)]
+    spans = [(slot.data_ptr(), len(slot)) for _, slot in regions._pairs(range(5), mapped.arenas, places)]
+    assert len(spans) in (2, 3), "blocks that follow each other are one copy for each piece"
+    assert all(at // 4096 == (at + size - 1) // 4096 for at, size in spans)
+    regions.store(range(5), mapped.arenas, places)
+    regions_of(arrays).store(range(5), other.arenas, places)
+    assert (mapped.arenas[1] == other.arenas[1]).all()
+
+
+@needs_torch
 def test_tensors_that_were_made_in_inference_mode_are_stored_and_loaded(torch, on_gpu):
     with torch.inference_mode():
         arrays = whole(torch, torch.bfloat16)
