@@ -213,8 +213,9 @@ async def test_where_no_cache_fits_the_directory_alone_is_asked_for_also_by_the_
         await merge(world.client, KVCACHES, world.namespace, "kv", {"spec": {"gate": {"timeoutSeconds": 21}}})
         await until(lambda: directory_gate(world, a) == ("keep", "wait", 21), within_s=20)
         assert await world.set_nodes() == []
-        await delete(world.client, DEPLOYMENTS, world.namespace, "llama")
-        await world.end((await world.engine_pods())[a])
+        pod = (await world.engine_pods())[a]
+        await delete(world.client, DEPLOYMENTS, world.namespace, "llama")  # which begins to end the pod, too
+        await world.end(pod)
         await until(lambda: directory_gate(world, a)[0] == "drop", within_s=20)
         want = world.directory(a)
         assert want is not None
