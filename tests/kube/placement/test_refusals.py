@@ -214,12 +214,17 @@ async def test_where_no_cache_fits_the_directory_alone_is_asked_for_also_by_the_
         await until(lambda: directory_gate(world, a) == ("keep", "wait", 21), within_s=20)
         assert await world.set_nodes() == []
         pod = (await world.engine_pods())[a]
-        await delete(world.client, DEPLOYMENTS, world.namespace, "llama")  # which begins to end the pod, too
+        await merge(world.client, DEPLOYMENTS, world.namespace, "llama", {"spec": {"replicas": 0}})
+        await until(lambda: no_engine(world))  # else its controller would put another one in its place
         await world.end(pod)
         await until(lambda: directory_gate(world, a)[0] == "drop", within_s=20)
         want = world.directory(a)
         assert want is not None
         assert want.cache is False, "so the next leader tells no end of a cache"
+
+
+async def no_engine(world: Stage) -> bool:
+    return not await world.engine_pods()
 
 
 TOO_LARGE = {"image": "vineyardd:1", "cpu": "100m", "memory": "900Gi"}
