@@ -61,7 +61,6 @@ class HealthWatcher:
         self._question = question
         self._now = now
         self._stir = asyncio.Event()
-        self._was_dead = False
 
     def stir(self) -> None:
         """Let the next proof come at once."""
@@ -88,8 +87,8 @@ class HealthWatcher:
                 self._stir.clear()
                 if self._prober.ended():
                     self.standing = ended(self.standing)
-                self._judge(await self._probe())
-                await self._pause(began)
+                stands_s = self._judge(await self._probe())
+                await self._pause(began, stands_s)
         finally:
             await self._prober.aclose()
 
@@ -106,22 +105,22 @@ class HealthWatcher:
         except TimeoutError:
             return NoEvidence(f"a proof did not end within {PROBE_S:g} s")
 
-    def _judge(self, seen: Observation) -> None:
+    def _judge(self, seen: Observation) -> float:
+        """Say what there is to say; return for how long it stands, whatever comes."""
         self._observed(seen)
         self.standing = replace(self.standing, blocks=self._question.word)
         end = unsaid_end(self._cache, self.standing, seen, closed=self._prober.closed())
-        self._was_dead = end is not None
         if end is not None:
             seen = end
             self._stir.set()  # for who is there now
         self.standing, event = judge(self._cache, self.standing, seen, self._now())
         if event is not None:
             self._say(event, seen.detail if isinstance(seen, Failed | NoEvidence) else "")
+        return self._pace.least_s if end is None else self._pace.stands_s
 
-    async def _pause(self, began: float) -> None:
+    async def _pause(self, began: float, least_s: float) -> None:
         """Wait for the next proof: a moment where it decides, else until something stirs or the period is over."""
-        least = self._pace.stands_s if self._was_dead else self._pace.least_s
-        await asyncio.sleep(least)  # in any case: a look that fails at once would keep the loop for itself
+        await asyncio.sleep(least_s)  # in any case: a look that fails at once would keep the loop for itself
         if self.standing.doubtful:
             return
         left = began + self._pace.period_s - asyncio.get_running_loop().time()
