@@ -2,6 +2,7 @@
 
 import hashlib
 import mmap
+from dataclasses import dataclass
 from pathlib import Path
 
 from kvberth.store.layout.geometry import PAGE, Geometry
@@ -20,6 +21,16 @@ SIZES = Geometry(arenas=2, arena_bytes=9 * MIB, extent_bytes=4 * MIB, least_slot
 """A store that fits into a vineyardd of 64 MiB, a few times over."""
 LAYOUTS = {31: 256 * 1024, 32: 96 * 1024}
 """Layouts in it, with the bytes of their blocks."""
+
+
+@dataclass
+class Clock:
+    """A clock of nanoseconds that stands where a test sets it."""
+
+    now: int = 10**12
+
+    def __call__(self) -> int:
+        return self.now
 
 
 def small_memory(geometry: Geometry = SMALL, checksum: Checksum = Checksum.XXH3_64) -> StoreMemory:

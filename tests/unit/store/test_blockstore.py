@@ -1,7 +1,5 @@
 """The store on memory of this process, step by step."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from kvberth.store.blockstore import BlockStore
@@ -14,20 +12,12 @@ from kvberth.store.layout.superblock import Checksum
 from kvberth.store.memory import StoreMemory
 from kvberth.store.reader import LEASE_NS, Reader
 from kvberth.store.walk import walk
-from support.store_memory import SMALL, content, key_of, small_memory
+from support.store_memory import SMALL, Clock, content, key_of, small_memory
 
 LAYOUT, OTHER = 11, 12
 CLIENT = b"client number 1."
 SECOND = 10**9
 ALL_PAGES = SMALL.extents * 16
-
-
-@dataclass
-class Clock:
-    now: int = 10**12
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Blocks of several shards, step by step: all of one is there, or nothing."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from kvberth.store.blockstore import BlockStore
@@ -14,21 +12,13 @@ from kvberth.store.reader import Hit
 from kvberth.store.shard_reader import ShardReader
 from kvberth.store.shards import WAIT_NS, Part
 from kvberth.store.walk import walk
-from support.store_memory import SMALL, content, key_of, small_memory
+from support.store_memory import SMALL, Clock, content, key_of, small_memory
 
 SHARDS = 3
 PAGES = {0: 1, 1: 1, 2: 3}
 """Of each shard's slots; two have one layout, as ranks of tensor parallelism, the third is another stage."""
 LAYOUTS = {0: 21, 1: 21, 2: 22}
 RANKS = [f"rank {shard:11}".encode() for shard in range(SHARDS)]
-
-
-@dataclass
-class Clock:
-    now: int = 10**12
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @pytest.fixture
